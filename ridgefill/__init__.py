@@ -1,0 +1,1 @@
+"""RidgeFill: training-free late-layer cache fill for faster prefill."""
