@@ -1,0 +1,74 @@
+"""What the dense decoders share: pre-norm attention, grouped-query heads, rotary positions, a gated MLP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ridgefill.errors import FillUsageError
+from ridgefill.families.base import Family
+
+
+class Dense(Family):
+    """A decoder of identical attention layers; a subclass names it and says how heads are normalised."""
+
+    def base(self, model: nn.Module) -> Any:
+        return model.model
+
+    def layer_kinds(self, config: Any) -> list[str]:
+        return ["full_attn"] * int(config.num_hidden_layers)
+
+    def stream_width(self, config: Any) -> int:
+        return int(config.hidden_size)
+
+    def block_in_width(self, config: Any) -> int:
+        return int(config.hidden_size)
+
+    def keys_values(self, layer: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        attention, normed = layer.self_attn, layer.input_layernorm(x)
+        keys = self._heads(attention.k_proj(normed), attention)
+        values = self._heads(attention.v_proj(normed), attention)
+        return self.norm_keys(attention, keys), values
+
+    def queries(self, layer: Any, x: Tensor) -> Tensor:
+        attention = layer.self_attn
+        return self.norm_queries(
+            attention, self._heads(attention.q_proj(layer.input_layernorm(x)), attention)
+        )
+
+    def norm_keys(self, attention: Any, keys: Tensor) -> Tensor:
+        """Keys [B, n, KV, hd] as the architecture normalises them before rotary: here not at all."""
+        return keys
+
+    def norm_queries(self, attention: Any, queries: Tensor) -> Tensor:
+        """Queries [B, n, H, hd] as the architecture normalises them before rotary: here not at all."""
+        return queries
+
+    def angles(self, base: Any, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        cos, sin = base.rotary_emb(x, position_ids=positions)
+        return cos, sin
+
+    def rotate(self, heads: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
+        cos, sin = (angle.unsqueeze(-2) for angle in angles)
+        first, second = heads.chunk(2, dim=-1)
+        return heads * cos + torch.cat((-second, first), dim=-1) * sin
+
+    def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
+        x = x + layer.self_attn.o_proj(attended.flatten(-2))
+        return x + layer.mlp(layer.post_attention_layernorm(x))  # type: ignore[no-any-return]
+
+    def check(self, config: Any) -> None:
+        sliding = [kind for kind in getattr(config, "layer_types", None) or [] if kind != "full_attention"]
+        if sliding:
+            raise FillUsageError(
+                f"this {self.name} model has layers that do not attend to the whole context",
+                expected="full_attention in every layer",
+                found=f"{len(sliding)} layers of {sliding[0]}",
+                hint="use a model without sliding windows, or set use_sliding_window=False in its config",
+            )
+
+    @staticmethod
+    def _heads(x: Tensor, attention: Any) -> Tensor:
+        return x.view(*x.shape[:-1], -1, attention.head_dim)
