@@ -1,0 +1,128 @@
+"""A thing on the disk -> its Pin, and two pins of one thing -> how they differ."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+from pathlib import Path
+
+from ledger.errors import CannotCheck, Differs
+from ledger.findings import Finding, error
+from provenance.cache import HashCache
+from provenance.hashing import Hashed, hash_file
+from provenance.pins import Kind, Pin, Walk
+from provenance.sources import Located, locate
+from provenance.tree import hash_tree
+
+
+def take(
+    kind: Kind,
+    name: str,
+    source: str,
+    base: Path,
+    *,
+    walk: Walk | None = None,
+    cache: HashCache | None = None,
+    progress: bool = False,
+) -> Pin:
+    """Pin what `source` names as it is on the disk now: a file by its bytes, a folder as a tree.
+
+    Raises UsageProblem, CannotCheck, Differs as `locate` and `hash_tree` do, each naming the pin.
+    """
+    located = locate(source, base)
+    if located.path.is_dir():
+        walk = walk or Walk()
+        tree = hash_tree(located.path, walk, within=located.within, cache=cache, progress=progress)
+        return Pin(
+            kind=kind,
+            name=name,
+            source=source,
+            method="sha256-tree",
+            digest=tree.digest,
+            size=tree.size,
+            walk=walk,
+            files=tree.files,
+        )
+    hashed = hash_located(located, cache)
+    return Pin(kind=kind, name=name, source=source, digest=hashed.sha256, size=hashed.size)
+
+
+def hash_located(located: Located, cache: HashCache | None = None) -> Hashed:
+    """The digest of a located file, or of a member of a wheel. Raises CannotCheck when it cannot be read."""
+    try:
+        if not located.member:
+            return hash_file(os.fsencode(located.path), cache)
+        with zipfile.ZipFile(located.path) as archive, archive.open(located.member) as member:
+            size = archive.getinfo(located.member).file_size
+            return Hashed(hashlib.file_digest(member, "sha256").hexdigest(), size)  # type: ignore[arg-type]
+    except (OSError, zipfile.BadZipFile, KeyError) as problem:
+        raise CannotCheck(f"'{located.path}' cannot be read: {problem}") from None
+
+
+def compare(pin: Pin, found: Pin, where: str = "") -> list[Finding]:
+    """One finding per difference between what was pinned and what was found; empty when the pin holds."""
+    where = where or pin.label
+    if pin.method != found.method:
+        return [_differs(where, "is of another sort", pin.method, found.method)]
+    if pin.digest == found.digest:
+        return []
+    if pin.files is None or found.files is None:
+        if pin.size is not None and pin.size != found.size:
+            return [
+                _differs(where, "differs in length and content", f"{pin.size} bytes", f"{found.size} bytes")
+            ]
+        return [_differs(where, "differs", pin.digest, found.digest)]
+    return compare_files(pin.files, found.files, where)
+
+
+def compare_files(expected: dict[str, str], found: dict[str, str], where: str) -> list[Finding]:
+    """One finding for each missing, extra and changed file of a tree, in order of names."""
+    return [
+        _differs(
+            f"{where}: {name}",
+            _change(expected.get(name), found.get(name)),
+            expected.get(name),
+            found.get(name),
+        )
+        for name in sorted(expected.keys() | found.keys())
+        if expected.get(name) != found.get(name)
+    ]
+
+
+def _change(expected: str | None, found: str | None) -> str:
+    if found is None:
+        return "is missing"
+    return "was not there" if expected is None else "differs"
+
+
+def _differs(where: str, message: str, expected: str | None, found: str | None) -> Finding:
+    return error(
+        "differs", where, message, exit_code=5, expected=expected or "nothing", found=found or "nothing"
+    )
+
+
+def check(pin: Pin, base: Path, where: str = "", *, progress: bool = False) -> list[Finding]:
+    """Compute a pin again, the way it was computed, and compare; a failure to do so is a finding too.
+
+    Never uses the cache.
+    """
+    where = where or pin.label
+    try:
+        found = take(pin.kind, pin.name, pin.source, base, walk=pin.walk, progress=progress)
+    except Differs as problem:
+        expected = problem.expected or pin.digest
+        return [error("differs", where, problem.message, exit_code=5, expected=expected, found=problem.found)]
+    except CannotCheck as problem:
+        return [
+            error(
+                "cannot-check",
+                where,
+                problem.message,
+                exit_code=6,
+                hint=problem.hint,
+                expected=problem.expected,
+                found=problem.found,
+            )
+        ]
+    return compare(pin, found, where)
