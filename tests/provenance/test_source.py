@@ -64,9 +64,10 @@ def _skip_worktree(repo: Path) -> None:
 
 def _same_stamps(repo: Path) -> None:
     git(repo, "config", "core.trustctime", "false")
-    stat = (repo / "code.py").stat()
+    os.utime(repo / "code.py", (1_000_000_000, 1_000_000_000))  # older than the index: not racily clean
+    git(repo, "update-index", "--refresh")
     (repo / "code.py").write_text("answer = 41\n")
-    os.utime(repo / "code.py", ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    os.utime(repo / "code.py", (1_000_000_000, 1_000_000_000))
 
 
 def _clean_filter(repo: Path) -> None:
