@@ -48,7 +48,11 @@ def _run(command: click.Command) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted", "Interrupted", INTERRUPTED)
     except click.ClickException as wrong:
-        hint = f"; next: {wrong.ctx.command_path} --help" if isinstance(wrong, click.UsageError) and wrong.ctx else ""
+        hint = (
+            f"; next: {wrong.ctx.command_path} --help"
+            if isinstance(wrong, click.UsageError) and wrong.ctx
+            else ""
+        )
         return _fail(wrong.format_message().replace("\n", " ") + hint, "UsageProblem", 2)
     except BrokenPipeError:
         # The reader went away (`| head`): nothing is wrong, and a second flush must not complain.
@@ -60,7 +64,9 @@ def _run(command: click.Command) -> int:
             return _fail(str(line()), type(error).__name__, code)
         if isinstance(error, OSError):
             where = f" ({error.filename})" if error.filename else ""
-            return _fail(f"the system refused: {error.strerror or error}{where}", type(error).__name__, INTERNAL)
+            return _fail(
+                f"the system refused: {error.strerror or error}{where}", type(error).__name__, INTERNAL
+            )
         return _fail(
             f"this is a fault in ridgefill, not in your input: {type(error).__name__}: {error}; "
             "next: run again with RIDGEFILL_DEBUG=1 and report what it prints",

@@ -51,7 +51,14 @@ class Finding:
 
 
 def error(
-    code: str, where: str, message: str, *, exit_code: int, hint: str = "", expected: str = "", found: str = ""
+    code: str,
+    where: str,
+    message: str,
+    *,
+    exit_code: int,
+    hint: str = "",
+    expected: str = "",
+    found: str = "",
 ) -> Finding:
     """A Finding that makes the check fail."""
     return Finding(code, Severity.ERROR, where, message, hint, expected, found, exit_code)
