@@ -4,3 +4,119 @@ Lazy exports of the package (ridgefill/__init__.py), name -> module; no module i
     prefill -> ridgefill.schedule    filling -> ridgefill.context
     Identity, NoFill, Predictor -> ridgefill.plan
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from ridgefill.errors import FillUsageError
+from ridgefill.families import family_of
+from ridgefill.maps import Maps
+from ridgefill.prompt import Prompt
+
+TAIL = 512
+
+
+class Predictor(Protocol):
+    """An arm that fills: what stands in for the inputs of the late layers at filled rows. `Maps` is one."""
+
+    @property
+    def split(self) -> int:
+        """The first layer that filled rows do not run."""
+
+    def predict(self, layer: int, h: Tensor) -> Tensor:
+        """Inputs [..., d_out] of late `layer` from the split state `h` [..., d_in]."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Every late layer is given the split state itself: POP's fill."""
+
+    split: int
+
+    def predict(self, layer: int, h: Tensor) -> Tensor:
+        return h
+
+
+@dataclass(frozen=True)
+class NoFill:
+    """Filled rows write nothing above the split: the lower bound. Its cache is shorter in the late layers."""
+
+    split: int
+
+
+Fill = Predictor | NoFill | Mapping[int, Predictor] | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a prompt of `length` tokens runs: rows before `prefix` are filled above `split`, the rest exact.
+
+    exactly: why the whole prompt runs exactly instead; "" when it is filled.
+    """
+
+    length: int
+    split: int
+    layers: int
+    tail: int
+    exactly: str = ""
+
+    @property
+    def prefix(self) -> int:
+        """The number of rows before the tail."""
+        return self.length - self.tail
+
+
+def choose(fill: Fill, split: int | None, model: Any) -> Predictor | NoFill | None:
+    """The arm for `split` from what the caller has: one, several by split, or None for the exact arm.
+
+    Maps are checked against the model and brought to its dtype and device. Raises FillUsageError for a split
+    they are not for, FillMismatchError for maps of another model.
+    """
+    if isinstance(fill, Mapping):
+        known = ", ".join(map(str, sorted(fill)))
+        split = next(iter(fill)) if split is None and len(fill) == 1 else split
+        if split is None or split not in fill:
+            raise FillUsageError("no maps for this split", expected=f"one of {known}", found=str(split))
+        fill = fill[split]
+    if fill is None:
+        return None
+    if split is not None and split != fill.split:
+        raise FillUsageError("the maps are for another split", expected=str(fill.split), found=str(split))
+    if isinstance(fill, Maps):
+        fill.check_model(model)
+        return fill.to(model.dtype, model.device)
+    return fill
+
+
+def make_plan(
+    model: Any, arm: Predictor | NoFill | None, prompt: Prompt, tail: int, least: int | None
+) -> Plan:
+    """How prompts run. Raises FillUsageError for a split or tail out of range.
+
+    A prompt of at most `least` tokens, 2 * tail unless given, runs exactly: filling it would save little. The
+    shortest prompt of a batch decides for all of it.
+    """
+    layers, length, shortest = len(family_of(model).layer_kinds(model.config)), prompt.length, prompt.shortest
+    if tail < 1:
+        raise FillUsageError("the tail is too short", expected="at least 1 token", found=str(tail))
+    if arm is None:
+        return Plan(length, layers, layers, length, "no fill was asked for")
+    if not 1 <= arm.split < layers:
+        raise FillUsageError("the split is out of range", expected=f"1 to {layers - 1}", found=str(arm.split))
+    least = 2 * tail if least is None else least
+    if shortest <= least:
+        because = f"its {shortest} tokens are not more than min_prompt, {least}"
+        return Plan(length, arm.split, layers, length, because)
+    if tail >= shortest:
+        raise FillUsageError(
+            "the tail is as long as the prompt",
+            expected=f"a tail of less than {shortest} tokens",
+            found=str(tail),
+            hint="a shorter tail, or no min_prompt, so that short prompts run exactly",
+        )
+    return Plan(length, arm.split, layers, tail)

@@ -31,7 +31,7 @@ class Family(ABC):
 
     @abstractmethod
     def keys_values(self, layer: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What rows `x` [B, n, d] that enter the layer write: keys before rotary and values, each [B, n, KV, hd]."""
+        """Keys before rotary and values, each [B, n, KV, hd], of rows that enter as `x` [B, n, d]."""
 
     @abstractmethod
     def queries(self, layer: Any, x: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ class Family(ABC):
 
     @abstractmethod
     def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
-        """After attention: `attended` [B, n, H, hd] and the layer's input `x` [B, n, d] to its output [B, n, d]."""
+        """After attention: `attended` [B, n, H, hd] and the layer input `x` to the output, both [B, n, d]."""
 
     def check(self, config: Any) -> None:  # noqa: B027 - most families have no variant to refuse
         """Refuse, with FillUsageError, a variant of the architecture that this family cannot run."""

@@ -1,0 +1,119 @@
+"""Exact attention of some rows over the whole cache, a block of rows at a time.
+
+A row sees the cache's columns up to its own. Rows come sorted, so a block reads keys and values only up to
+its last row and hides only what lies between its first and last: no N x N or T x N mask is ever made. The
+query heads of a group stand as further rows under their one key head, so keys are never repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+# Folded rows of a block (rows x query heads per key head): measured on 2 cores at 8K (docs/design/0023).
+SDPA_ROWS, MATMUL_ROWS = 256, 384
+SCORES = 1 << 24  # largest score matrix of a block, in elements
+
+
+def attend(queries: Tensor, keys: Tensor, values: Tensor, columns: Tensor, padded: Tensor | None) -> Tensor:
+    """What rows read from the cache, [B, n, H, hd].
+
+    queries [B, n, H, hd] and keys [B, KV, N, hd] after rotary, values [B, KV, N, hd]; columns [n], sorted, on
+    the CPU: where in the cache each row stands; padded [B, N]: True where a left-padded prompt has no token.
+    A padding row sees itself, so that it stays finite.
+    """
+    by_matmul = queries.device.type == "cpu" and queries.dtype == torch.bfloat16
+    if not by_matmul and padded is None and len(columns) > 1 and _is_whole(columns):
+        n = len(columns)
+        folded = scaled_dot_product_attention(
+            queries.transpose(1, 2), keys[:, :, :n], values[:, :, :n], is_causal=True, enable_gqa=True
+        )
+        return folded.transpose(1, 2)
+    out = torch.empty_like(queries)
+    block = _by_matmul if by_matmul else _by_sdpa
+    for rows, at in _blocks(queries, keys, columns, MATMUL_ROWS if by_matmul else SDPA_ROWS):
+        out[:, rows] = block(queries[:, rows], keys, values, at, padded)
+    return out
+
+
+def received(queries: Tensor, keys: Tensor, columns: Tensor, padded: Tensor | None) -> Tensor:
+    """Attention each column gets from these rows, over rows and heads: fp32 [B, N]; arguments as `attend`."""
+    total = torch.zeros(keys.shape[0], keys.shape[2], device=keys.device)
+    for rows, at in _blocks(queries, keys, columns, MATMUL_ROWS):
+        scores = _scores(queries[:, rows].float(), keys.float(), at, padded)
+        total[:, : scores.shape[-1]] += scores.softmax(-1).sum((1, 2, 3))
+    return total
+
+
+def _is_whole(columns: Tensor) -> bool:
+    return int(columns[0]) == 0 and int(columns[-1]) == len(columns) - 1
+
+
+def _blocks(queries: Tensor, keys: Tensor, columns: Tensor, most: int) -> Iterator[tuple[slice, Tensor]]:
+    batch, n, heads, _ = queries.shape
+    step = max(1, min(most // (heads // keys.shape[1]), SCORES // (batch * heads * keys.shape[2])))
+    for start in range(0, n, step):
+        yield slice(start, min(n, start + step)), columns[start : start + step]
+
+
+def _fold(queries: Tensor, kv_heads: int) -> Tensor:
+    """[B, n, H, hd] to [B, KV, H/KV * n, hd]."""
+    batch, n, _, width = queries.shape
+    return (
+        queries.view(batch, n, kv_heads, -1, width).permute(0, 2, 3, 1, 4).reshape(batch, kv_heads, -1, width)
+    )
+
+
+def _unfold(attended: Tensor, n: int) -> Tensor:
+    """[B, KV, H/KV * n, hd] to [B, n, H, hd]."""
+    batch, kv_heads, _, width = attended.shape
+    return attended.view(batch, kv_heads, -1, n, width).permute(0, 3, 1, 2, 4).reshape(batch, n, -1, width)
+
+
+def _hidden(at: Tensor, since: int, padded: Tensor | None, device: torch.device) -> Tensor:
+    """Which columns from `since` to the block's last row each row may not see: bool [B or 1, n, columns]."""
+    columns, own = torch.arange(since, int(at[-1]) + 1, device=device), at.to(device)[:, None]
+    hidden = (columns > own)[None]
+    if padded is None:
+        return hidden
+    return hidden | (padded[:, None, since : int(at[-1]) + 1] & (columns != own))
+
+
+def _by_sdpa(queries: Tensor, keys: Tensor, values: Tensor, at: Tensor, padded: Tensor | None) -> Tensor:
+    stop, group = int(at[-1]) + 1, queries.shape[2] // keys.shape[1]
+    seen = ~_hidden(at, 0, padded, queries.device)
+    attended = scaled_dot_product_attention(
+        _fold(queries, keys.shape[1]),
+        keys[:, :, :stop],
+        values[:, :, :stop],
+        attn_mask=seen.repeat(1, group, 1)[:, None],
+    )
+    return _unfold(attended, len(at))
+
+
+def _by_matmul(queries: Tensor, keys: Tensor, values: Tensor, at: Tensor, padded: Tensor | None) -> Tensor:
+    """Two matrix products around a softmax: in bf16 on a CPU 3 times faster than its fused kernel.
+
+    Scores are rounded to bf16, which costs no accuracy that can be measured end to end (docs/design/0023).
+    """
+    scores = _scores(queries, keys, at, padded)
+    batch, kv_heads, _, n, stop = scores.shape
+    weights = scores.softmax(-1).view(batch * kv_heads, -1, stop)
+    attended = torch.bmm(weights, values.flatten(0, 1)[:, :stop])
+    return _unfold(attended.view(batch, kv_heads, -1, values.shape[-1]), n)
+
+
+def _scores(queries: Tensor, keys: Tensor, at: Tensor, padded: Tensor | None) -> Tensor:
+    """Scaled scores, -inf where hidden: [B, KV, H/KV, n, columns up to the block's last row]."""
+    batch, kv_heads, _, width = keys.shape
+    stop = int(at[-1]) + 1
+    folded = _fold(queries * width**-0.5, kv_heads).flatten(0, 1)
+    scores = torch.bmm(folded, keys.flatten(0, 1)[:, :stop].transpose(1, 2))
+    scores = scores.view(batch, kv_heads, -1, len(at), stop)
+    # Without padding every row of the block sees all columns up to the block's first row.
+    since = 0 if padded is not None else int(at[0]) + 1
+    scores[..., since:].masked_fill_(_hidden(at, since, padded, keys.device)[:, None, None], -torch.inf)
+    return scores

@@ -1,0 +1,194 @@
+"""The schedule: lower layers for every row, late layers for the exact rows in one pass, a fill for the rest.
+
+    rows       0 ............ prefix ....... n-1      N-1
+    lower      all rows, chunk by chunk
+    late       filled, but X   X: exact              the model's own step, at generation
+
+The cache ends one token short of the prompt: `generate` and `forward` run the last token themselves. A cache
+of all N tokens would make `generate` feed the whole prompt again, silently (paper 2.1, method-spec "Fill").
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from ridgefill.edits import Edit, Heads, Tail
+from ridgefill.families import family_of
+from ridgefill.plan import TAIL, Fill, NoFill, Plan, Predictor, choose, make_plan
+from ridgefill.prompt import Prompt, read_prompt
+from ridgefill.selection import Rows, Watch
+from ridgefill.sweep import CHUNK, Sweep, parts
+
+log = logging.getLogger("ridgefill")
+
+
+@dataclass(frozen=True)
+class Prefilled:
+    """A cache of a prompt's first N-1 tokens, how they ran, and which rows ran exactly above the split."""
+
+    cache: DynamicCache
+    plan: Plan
+    rows: Tensor
+
+
+def prefill(model: Any, fill: Fill, input_ids: Tensor, **options: Any) -> DynamicCache:
+    """The cache of a prompt's first N-1 tokens, for `model.generate(input_ids, cache=cache)`.
+
+    Arguments and errors as `run`.
+    """
+    return run(model, fill, input_ids, **options).cache
+
+
+@torch.no_grad()
+def run(
+    model: Any,
+    fill: Fill,
+    input_ids: Tensor,
+    *,
+    split: int | None = None,
+    tail: int = TAIL,
+    rows: Rows = None,
+    edits: Sequence[Edit] = (),
+    attention_mask: Tensor | None = None,
+    min_prompt: int | None = None,
+    chunk: int | None = None,
+) -> Prefilled:
+    """Prefill prompts [B, N], all but their last token.
+
+    fill: the arm: maps of one split or of several by split, Identity, NoFill, or None for exact.
+    tail: T, the last tokens that run exactly, the prompt's last one among them.
+    rows: prefix rows that run exactly too, as indices or a selector; for one unpadded prompt.
+    edits: corrections and splices of what filled rows write, in order.
+    attention_mask: [B, N], zeros on the left, for prompts of different lengths.
+    min_prompt: prompts of at most this length run exactly, and the log says so; 2 * tail unless given. The
+    shortest prompt of a batch decides for all.
+    chunk: rows that go through the lower layers together; the exact arm runs in one go unless it is given.
+
+    Raises FillUsageError, before any work, for what cannot be meant.
+    """
+    prompt = read_prompt(model, input_ids, attention_mask)
+    arm = choose(fill, split, model)
+    plan = make_plan(model, arm, prompt, tail, min_prompt)
+    watch = Watch(rows, prompt, plan)
+    cache, held = DynamicCache(config=model.config), prompt.until(prompt.length - 1)
+    if arm is None or plan.exactly:
+        if arm is not None:
+            log.warning("the prompt runs exactly: %s", plan.exactly)
+        _exact(model, held, cache, chunk)
+        return Prefilled(cache, plan, torch.arange(held.length))
+    sweep = Sweep(model, held, cache)
+    state = _lower(sweep, plan.split, chunk or CHUNK, watch)
+    chosen = watch.select(sweep, prompt.ids[0])
+    exact = _exact_rows(chosen, arm, held, plan)
+    _late(sweep, arm, plan, state, exact, edits)
+    return Prefilled(cache, plan, exact)
+
+
+def _exact(model: Any, prompt: Prompt, cache: DynamicCache, chunk: int | None) -> None:
+    """The model's own forward pass, in one go or in its own chunks."""
+    base, mask = family_of(model).base(model), prompt.mask
+    for part in parts(0, prompt.length, chunk or max(1, prompt.length)):
+        seen = None if mask is None else mask[:, : part.stop]
+        base(
+            input_ids=prompt.ids[:, part],
+            attention_mask=seen,
+            position_ids=prompt.positions[:, part],
+            cache=cache,
+            use_cache=True,
+        )
+
+
+def _lower(sweep: Sweep, split: int, chunk: int, watch: Watch) -> Tensor:
+    """Every row through the layers below the split; the states [B, n, d] that enter it."""
+    n, states = sweep.prompt.length, []
+    for part in parts(0, n, chunk):
+        x, rows = sweep.embed(part), torch.arange(part.start, part.stop)
+        for layer in range(split):
+            watch.see(layer, part, x)
+            heads = sweep.heads(layer, x)
+            if part.start == 0:
+                sweep.reserve(layer, n, heads[0])
+            sweep.write(layer, part, part, heads)
+            x = sweep.through(layer, x, rows, rows, sweep.prompt.padded)
+        states.append(x)
+    return torch.cat(states, 1)
+
+
+def _exact_rows(chosen: Tensor, arm: Predictor | NoFill, prompt: Prompt, plan: Plan) -> Tensor:
+    """Every row that runs the late layers: those chosen, the first ones if the maps want so, and the tail."""
+    first = prompt.positions < getattr(arm, "sink_rows", 0)
+    if prompt.padded is not None:
+        first &= ~prompt.padded
+    sinks = first.any(0).nonzero()[:, 0].cpu()
+    return torch.unique(torch.cat((chosen, sinks, torch.arange(plan.prefix, prompt.length))))
+
+
+def _late(
+    sweep: Sweep, arm: Predictor | NoFill, plan: Plan, state: Tensor, exact: Tensor, edits: Sequence[Edit]
+) -> None:
+    """The exact rows through the late layers in one pass over what the filled rows write."""
+    n, padded = sweep.prompt.length, sweep.prompt.padded
+    x, columns = state[:, exact], exact
+    if isinstance(arm, NoFill):
+        n, columns = len(exact), torch.arange(len(exact))
+        padded = None if padded is None else padded[:, exact]
+    for layer in range(plan.split, plan.layers):
+        true = sweep.heads(layer, x)
+        sweep.reserve(layer, n, true[0])
+        if not isinstance(arm, NoFill):
+            _fill(sweep, arm, layer, plan, state, true, edits)
+        sweep.write(layer, exact, columns, true)
+        x = sweep.through(layer, x, exact, columns, padded)
+
+
+def _fill(
+    sweep: Sweep, arm: Predictor, layer: int, plan: Plan, state: Tensor, true: Heads, edits: Sequence[Edit]
+) -> None:
+    """Write what prefix rows write from their predicted inputs; exact rows among them are written over."""
+
+    def filled(rows: slice) -> Heads:
+        return sweep.heads(layer, arm.predict(layer, state[:, rows]))
+
+    tail = Tail(
+        rows=state.shape[1] - plan.prefix,
+        true=lambda m: (true[0][:, -tail.rows :][:, :m], true[1][:, -tail.rows :][:, :m]),
+        filled=lambda m: filled(slice(plan.prefix, plan.prefix + m)),
+    )
+    changes = [edit.at(layer, tail) for edit in edits]
+    for part in parts(0, plan.prefix, CHUNK):
+        heads = filled(part)
+        for change in changes:
+            heads = change(part, heads)
+        sweep.write(layer, part, part, heads)
+
+
+@torch.no_grad()
+def extend(
+    model: Any, cache: DynamicCache, input_ids: Tensor, attention_mask: Tensor | None = None
+) -> Tensor:
+    """Logits [B, n, vocabulary] of n more tokens over a cache whose late layers may be shorter (NoFill).
+
+    attention_mask [B, N + n] covers the cache's tokens and the new ones. The model's own forward pass does
+    this for every other arm; over layers of different lengths it fails or, worse, masks the wrong columns.
+    """
+    past, n = cache.get_seq_length(), input_ids.shape[1]
+    if attention_mask is None:
+        attention_mask = input_ids.new_ones(input_ids.shape[0], past + n)
+    positions = (attention_mask.cumsum(1) - 1).clamp(min=0)[:, past:]
+    padded = None if bool(attention_mask.all()) else ~attention_mask.bool()
+    sweep = Sweep(model, Prompt(input_ids, positions, None), cache)
+    x, rows = sweep.embed(slice(0, n)), torch.arange(n)
+    for layer in range(len(sweep.base.layers)):
+        length = sweep.append(layer, rows, sweep.heads(layer, x))
+        columns = torch.arange(length - n, length)
+        # Padding stands on the left, so a shorter layer holds the last columns.
+        x = sweep.through(layer, x, rows, columns, None if padded is None else padded[:, -length:])
+    logits: Tensor = model.get_output_embeddings()(sweep.base.norm(x))
+    return logits

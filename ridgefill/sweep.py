@@ -1,0 +1,88 @@
+"""Rows on their way through the layers: what they write to the cache, and what they read from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from ridgefill.attention import attend, received
+from ridgefill.families import family_of
+from ridgefill.prompt import Prompt
+
+CHUNK = 1024  # rows that go through the layers together: their activations stay in the CPU's cache
+
+
+class Sweep:
+    """The rows of some prompts over one cache; a row is named by its column in the prompt.
+
+    A layer's cache is reserved at its final length first, so that no key is copied twice. Rotary angles are
+    taken once for all positions, since some rotary kinds change state at every call.
+    """
+
+    def __init__(self, model: Any, prompt: Prompt, cache: DynamicCache) -> None:
+        self.family, self.prompt, self.cache = family_of(model), prompt, cache
+        self.base = self.family.base(model)
+        like = self.base.embed_tokens(prompt.ids[:, :1])
+        self.angles = self.family.angles(self.base, like, prompt.positions)
+
+    def embed(self, rows: slice) -> Tensor:
+        """The stream [B, n, d] that enters layer 0."""
+        embedded: Tensor = self.base.embed_tokens(self.prompt.ids[:, rows])
+        return embedded
+
+    def heads(self, layer: int, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys before rotary and values, each [B, n, KV, hd], of rows that enter `layer` as `x` [B, n, d]."""
+        return self.family.keys_values(self.base.layers[layer], x)
+
+    def write(
+        self, layer: int, rows: slice | Tensor, at: slice | Tensor, heads: tuple[Tensor, Tensor]
+    ) -> None:
+        """Put what `rows` write into the columns `at` of a reserved layer, keys turned to their positions."""
+        keys, values = heads
+        store = self.cache.layers[layer]
+        store.keys[:, :, at] = self.family.rotate(keys, self._angles(rows)).transpose(1, 2)
+        store.values[:, :, at] = values.transpose(1, 2)
+
+    def reserve(self, layer: int, length: int, like: Tensor) -> None:
+        """Make room for `length` columns in the layer's cache, shaped and typed as heads [B, n, KV, hd]."""
+        store = self.cache.layers[layer]
+        store.lazy_initialization(like, like)
+        shape = (like.shape[0], like.shape[2], length, like.shape[3])
+        store.keys, store.values = like.new_empty(shape), like.new_empty(shape)
+
+    def append(self, layer: int, rows: Tensor, heads: tuple[Tensor, Tensor]) -> int:
+        """Put what `rows` write behind the layer's last column; the number of columns it then has."""
+        keys = self.family.rotate(heads[0], self._angles(rows)).transpose(1, 2)
+        self.cache.update(keys, heads[1].transpose(1, 2), layer)
+        return int(self.cache.layers[layer].keys.shape[2])
+
+    def through(self, layer: int, x: Tensor, rows: Tensor, columns: Tensor, padded: Tensor | None) -> Tensor:
+        """Rows `x` [B, n, d] to the next layer's input; they stand in `columns` of the cache, written before."""
+        module, store, out = self.base.layers[layer], self.cache.layers[layer], torch.empty_like(x)
+        for part in parts(0, len(rows), CHUNK):
+            queries = self._queries(layer, x[:, part], rows[part])
+            attended = attend(queries, store.keys, store.values, columns[part], padded)
+            out[:, part] = self.family.finish(module, x[:, part], attended)
+        return out
+
+    def received(self, layer: int, x: Tensor, rows: Tensor) -> Tensor:
+        """Attention each column gets at `layer` from rows that enter it as `x`, over all heads: [B, N]."""
+        keys = self.cache.layers[layer].keys
+        return received(self._queries(layer, x, rows), keys, rows, self.prompt.padded)
+
+    def _queries(self, layer: int, x: Tensor, rows: Tensor) -> Tensor:
+        return self.family.rotate(self.family.queries(self.base.layers[layer], x), self._angles(rows))
+
+    def _angles(self, rows: slice | Tensor) -> tuple[Tensor, Tensor]:
+        cos, sin = self.angles
+        return cos[:, rows], sin[:, rows]
+
+
+def parts(start: int, stop: int, size: int) -> Iterator[slice]:
+    """start..stop in consecutive slices of at most `size`."""
+    for first in range(start, stop, size):
+        yield slice(first, min(first + size, stop))
