@@ -93,7 +93,7 @@ class Maps:
         return cls(manifest, parts, folder)
 
     def save(self, folder: str | Path, dtype: str | None = None) -> Maps:
-        """Write the folder, all or nothing, and return it; `dtype` is "bf16", "i8", or None for the manifest's.
+        """Write the folder, all or nothing, and return it; `dtype` "bf16", "i8" or None for the manifest's.
 
         What the folder it was loaded from holds besides the maps goes along. An existing map folder is
         replaced; any other non-empty folder is refused (FillUsageError).

@@ -1,0 +1,68 @@
+"""How strongly to shrink: on held-out text, how close what late layers would write comes to what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from ridgefill.capture import late_inputs
+from ridgefill.errors import FillUsageError
+from ridgefill.families import family_of
+from ridgefill.ridge import PENALTIES, Ridge
+
+
+def curves(
+    model: Any,
+    ridges: Mapping[int, Ridge],
+    windows: Sequence[Tensor],
+    *,
+    sink_rows: int = 0,
+    penalties: Sequence[float] = PENALTIES,
+) -> dict[int, dict[float, float]]:
+    """split -> relative penalty λ̃ -> mean cosine over held-out rows, late layers, KV heads, keys and values.
+
+    `windows` are held-out token ids [n]. Keys are compared before rotary, which turns both alike.
+    """
+    if not windows:
+        raise FillUsageError(
+            "no held-out text to choose the penalty on", hint="give more texts, or a penalty"
+        )
+    family, first = family_of(model), min(ridges)
+    layers = family.base(model).layers
+    sums = {split: dict.fromkeys(penalties, 0.0) for split in ridges}
+    with late_inputs(model, first) as run, torch.inference_mode():
+        for ids in windows:
+            inputs = [rows[sink_rows:] for rows in run(ids[None].to(model.device))]
+            written = [family.keys_values(layers[first + i], rows[None]) for i, rows in enumerate(inputs)]
+            for split, ridge in ridges.items():
+                for penalty in penalties:
+                    predicted = ridge.predict(inputs[split - first].cpu(), penalty).to(inputs[0])
+                    sums[split][penalty] += sum(
+                        _agreement(
+                            family.keys_values(layers[layer], predicted[None, :, i]), written[layer - first]
+                        )
+                        for i, layer in enumerate(ridge.layers)
+                    )
+    rows = sum(len(ids) - sink_rows for ids in windows)
+    return {
+        split: {penalty: total / (rows * len(ridges[split].layers)) for penalty, total in curve.items()}
+        for split, curve in sums.items()
+    }
+
+
+def best(curve: Mapping[float, float]) -> float:
+    """The penalty of the highest cosine; of equals the smallest."""
+    return max(sorted(curve), key=lambda penalty: curve[penalty])
+
+
+def _agreement(predicted: tuple[Tensor, Tensor], true: tuple[Tensor, Tensor]) -> float:
+    """Sum over rows of the mean cosine over heads, keys and values, each [1, n, KV, hd]."""
+    cosines = [
+        cosine_similarity(mine.float(), theirs.float(), dim=-1).mean(-1)
+        for mine, theirs in zip(predicted, true, strict=True)
+    ]
+    return float(torch.stack(cosines).mean(0).sum())
