@@ -17,7 +17,7 @@ from ridgefill.fingerprint import fingerprint
 from ridgefill.manifest import Manifest
 from ridgefill.maps import LAYOUT, Maps
 from ridgefill.ridge import Ridge, check_penalty, decompose
-from ridgefill.texts import digest
+from ridgefill.texts import digests
 
 WINDOW = 2048
 TAIL = 512
@@ -67,8 +67,8 @@ def fit(
         "rows": statistics.rows,
         "window": window,
         "dtype": str(model.dtype).removeprefix("torch."),
-        "texts_sha256": digest(list(texts)),
-        "held_out_sha256": digest(list(held_out)) if held_out else None,
+        "texts_sha256": digests(texts),
+        "held_out_sha256": digests(held_out),
     }
     return {
         split: _maps(

@@ -7,7 +7,10 @@ hf:ORG/NAME@REVISION         passed to transformers
 
 from __future__ import annotations
 
+import io
 import re
+import sys
+from contextlib import nullcontext, redirect_stderr
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -138,8 +141,11 @@ def _from_pretrained(kind: Any, source: str, located: Located, **options: Any) -
     from transformers.utils import logging
 
     logging.disable_progress_bar()
+    # The GGUF reader's own bar ignores that switch. Warnings keep the stream they were given at import.
+    bars = nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO())
     try:
-        return kind.from_pretrained(located.name, **located.options, **options)
+        with bars:
+            return kind.from_pretrained(located.name, **located.options, **options)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         remote = source.startswith("hf:")
         raise FillEnvironmentError(

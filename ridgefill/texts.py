@@ -1,13 +1,14 @@
 """Texts that every Python carries, so that maps can be fitted and judged where nothing can be downloaded.
 
 Python's documentation topics and standard library sources (PSF licence), read where they are installed and
-never copied. They are the same on every machine with the same Python; `digest` says which they were.
+never copied. They are the same on every machine with the same Python; a map folder keeps their digests.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sysconfig
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -69,10 +70,9 @@ def builtin() -> Texts:
     )
 
 
-def digest(documents: dict[str, str] | list[str]) -> str:
-    """sha256 over the sha256 of each text, in order."""
-    texts = documents.values() if isinstance(documents, dict) else documents
-    return hashlib.sha256(b"".join(hashlib.sha256(text.encode()).digest() for text in texts)).hexdigest()
+def digests(texts: Iterable[str]) -> list[str]:
+    """The sha256 of each text, in order: what a map folder keeps of the texts it was fitted on."""
+    return [hashlib.sha256(text.encode()).hexdigest() for text in texts]
 
 
 def _topics(topics: dict[str, str], names: tuple[str, ...]) -> dict[str, str]:
