@@ -45,9 +45,7 @@ def capture() -> dict[str, Any]:
 
 def packages() -> dict[str, str]:
     """Distribution name -> version of everything installed, in order of names."""
-    found = {
-        item.metadata["Name"]: item.version for item in metadata.distributions() if item.metadata["Name"]
-    }
+    found = {item.metadata["Name"]: item.version for item in metadata.distributions() if item.metadata["Name"]}
     return dict(sorted(found.items()))
 
 
@@ -86,9 +84,7 @@ def _cpu() -> dict[str, Any]:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "model": facts.get("model name", platform.processor()),
-        "flags": sorted(
-            flag for flag in facts.get("flags", "").split() if flag.startswith(("avx", "amx", "fma"))
-        ),
+        "flags": sorted(flag for flag in facts.get("flags", "").split() if flag.startswith(("avx", "amx", "fma"))),
         "cores": os.cpu_count() or 0,
         "usable_cores": usable or 0,
     }

@@ -18,9 +18,7 @@ _ESCAPED = re.compile(rb"\\(?:x([0-9a-f]{2})|(\\))|\\")
 
 def escape(name: bytes) -> str:
     r"""A name as printable ASCII: a backslash doubled, every other byte `\xHH`. `unescape` undoes it."""
-    return "".join(
-        "\\\\" if byte == 0x5C else chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}" for byte in name
-    )
+    return "".join("\\\\" if byte == 0x5C else chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}" for byte in name)
 
 
 def unescape(text: str) -> bytes:

@@ -7,13 +7,16 @@ import os
 import zipfile
 from pathlib import Path
 
-from ledger.errors import CannotCheck, Differs
+from ledger.errors import CannotCheck, Differs, UsageProblem
 from ledger.findings import Finding, error
 from provenance.cache import HashCache
 from provenance.hashing import Hashed, hash_file
 from provenance.pins import Kind, Pin, Walk
 from provenance.sources import Located, locate
 from provenance.tree import hash_tree
+
+# Why a thing cannot be measured.
+REFUSALS = (Differs, CannotCheck, UsageProblem)
 
 
 def take(
@@ -69,9 +72,7 @@ def compare(pin: Pin, found: Pin, where: str = "") -> list[Finding]:
         return []
     if pin.files is None or found.files is None:
         if pin.size is not None and pin.size != found.size:
-            return [
-                _differs(where, "differs in length and content", f"{pin.size} bytes", f"{found.size} bytes")
-            ]
+            return [_differs(where, "differs in length and content", f"{pin.size} bytes", f"{found.size} bytes")]
         return [_differs(where, "differs", pin.digest, found.digest)]
     return compare_files(pin.files, found.files, where)
 
@@ -97,9 +98,7 @@ def _change(expected: str | None, found: str | None) -> str:
 
 
 def _differs(where: str, message: str, expected: str | None, found: str | None) -> Finding:
-    return error(
-        "differs", where, message, exit_code=5, expected=expected or "nothing", found=found or "nothing"
-    )
+    return error("differs", where, message, exit_code=5, expected=expected or "nothing", found=found or "nothing")
 
 
 def check(pin: Pin, base: Path, where: str = "", *, progress: bool = False) -> list[Finding]:
@@ -110,19 +109,19 @@ def check(pin: Pin, base: Path, where: str = "", *, progress: bool = False) -> l
     where = where or pin.label
     try:
         found = take(pin.kind, pin.name, pin.source, base, walk=pin.walk, progress=progress)
-    except Differs as problem:
-        expected = problem.expected or pin.digest
-        return [error("differs", where, problem.message, exit_code=5, expected=expected, found=problem.found)]
-    except CannotCheck as problem:
-        return [
-            error(
-                "cannot-check",
-                where,
-                problem.message,
-                exit_code=6,
-                hint=problem.hint,
-                expected=problem.expected,
-                found=problem.found,
-            )
-        ]
+    except REFUSALS as problem:
+        return [refused(where, problem)]
     return compare(pin, found, where)
+
+
+def refused(where: str, problem: Differs | CannotCheck | UsageProblem) -> Finding:
+    """The finding of a thing that could not be measured: refused or no source (5), not here (6)."""
+    return error(
+        "cannot-check" if isinstance(problem, CannotCheck) else "differs",
+        where,
+        problem.message,
+        exit_code=6 if isinstance(problem, CannotCheck) else 5,
+        hint=problem.hint,
+        expected=problem.expected,
+        found=problem.found,
+    )

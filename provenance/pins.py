@@ -69,9 +69,7 @@ class Pin(_Frozen):
         else:
             return self
         if computed != self.digest:
-            raise ValueError(
-                f"the digest is not the one of its own files: expected {computed}, found {self.digest}"
-            )
+            raise ValueError(f"the digest is not the one of its own files: expected {computed}, found {self.digest}")
         return self
 
     def as_entry(self) -> dict[str, Any]:
@@ -90,9 +88,7 @@ def read_pin(value: Any) -> Pin:
         return Pin.model_validate(value)
     except ValidationError as error:
         name = value.get("name") if isinstance(value, dict) else None
-        raise UsageProblem(
-            f"the pin {name or '(without a name)'} cannot be used: {one_line(error)}"
-        ) from None
+        raise UsageProblem(f"the pin {name or '(without a name)'} cannot be used: {one_line(error)}") from None
 
 
 def build_digest(files: dict[str, str], detail: dict[str, Any]) -> str:

@@ -77,11 +77,7 @@ def capture(folder: Path) -> SourceState:
     recorded = {} if unborn else _recorded(root)
     index = {item[2:]: chr(item[0]) for item in ask(root, "ls-files", "-v", "-z").items}
     submodules = [_submodule(root, name, oid) for name, (kind, oid) in recorded.items() if kind == b"160000"]
-    changed = [
-        name
-        for name, (kind, oid) in recorded.items()
-        if kind != b"160000" and _differs(root, name, kind, oid)
-    ]
+    changed = [name for name, (kind, oid) in recorded.items() if kind != b"160000" and _differs(root, name, kind, oid)]
     changed += [name for name in index if name not in recorded]
     in_tree = ask(root, "ls-files", "--others", "--exclude-per-directory=.gitignore", "-z").items
     shown = set(ask(root, "ls-files", "--others", "--exclude-standard", "-z").items)
@@ -130,9 +126,7 @@ def require_clean(state: SourceState, where: str) -> None:
     raise Differs(
         f"the source of {where} is not exactly a commit",
         expected="a clean tree",
-        found=stray[0] + (f" (and {len(stray) - 1} more)" if len(stray) > 1 else "")
-        if stray
-        else state.state,
+        found=stray[0] + (f" (and {len(stray) - 1} more)" if len(stray) > 1 else "") if stray else state.state,
         hint="commit or remove what differs, or run with --exploratory",
     )
 
@@ -195,9 +189,7 @@ def _remotes(root: Path) -> dict[str, str]:
     remotes = {}
     for line in ask(root, "config", "--get-regexp", r"^remote\..*\.url$").text.splitlines():
         key, _, url = line.partition(" ")
-        remotes[escape(os.fsencode(key.removeprefix("remote.").removesuffix(".url")))] = re.sub(
-            r"//[^/@]*@", "//", url
-        )
+        remotes[escape(os.fsencode(key.removeprefix("remote.").removesuffix(".url")))] = re.sub(r"//[^/@]*@", "//", url)
     return remotes
 
 

@@ -60,9 +60,7 @@ def _path(rest: str, base: Path) -> Located:
     except (OSError, RuntimeError) as error:
         raise Differs(f"'{rest}' cannot be read: {error}") from None
     if not Path(rest).is_absolute() and not real.is_relative_to(base.resolve()):
-        raise Differs(
-            f"'{rest}' is refused: a link out of the study's folder", hint="pin its absolute path instead"
-        )
+        raise Differs(f"'{rest}' is refused: a link out of the study's folder", hint="pin its absolute path instead")
     return Located(real)
 
 
@@ -111,9 +109,7 @@ def _member(wanted: str, files: list[str], rest: str) -> str:
 def _hf(rest: str, base: Path) -> Located:
     match = re.fullmatch(r"([\w.-]+)/([\w.-]+)@([\w.-]+)(?:#(.+))?", rest)
     if not match or ".." in PurePosixPath(match[4] or "").parts:
-        raise UsageProblem(
-            f"'hf:{rest}' is no source", expected="hf:ORG/NAME@REVISION or hf:ORG/NAME@REVISION#FILE"
-        )
+        raise UsageProblem(f"'hf:{rest}' is no source", expected="hf:ORG/NAME@REVISION or hf:ORG/NAME@REVISION#FILE")
     organisation, name, revision, wanted = match.groups()
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
@@ -154,9 +150,7 @@ def _deb(rest: str, base: Path) -> Located:
 
 def _dpkg(*arguments: str) -> str:
     try:
-        done = subprocess.run(
-            ["dpkg-query", *arguments], capture_output=True, text=True, timeout=30, check=False
-        )
+        done = subprocess.run(["dpkg-query", *arguments], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
@@ -166,9 +160,7 @@ def _package(rest: str, base: Path) -> Located:
     spec = importlib.util.find_spec(rest) if re.fullmatch(r"\w+", rest) else None
     folders = list(spec.submodule_search_locations or []) if spec else []
     if len(folders) != 1:
-        raise CannotCheck(
-            f"the package '{rest}' cannot be imported here", expected="one folder", found=str(folders)
-        )
+        raise CannotCheck(f"the package '{rest}' cannot be imported here", expected="one folder", found=str(folders))
     return Located(Path(folders[0]).resolve())
 
 

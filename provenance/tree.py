@@ -123,9 +123,7 @@ def hash_tree(
         more = f" (and {len(rest)} more)" if rest else ""
         raise Differs(f"'{first.name}' is refused: {first.why}{more}", hint="remove it, or ignore it by name")
     if not files:
-        raise CannotCheck(
-            f"there is no file in '{escape(os.fsencode(root))}'", expected="at least one", found="none"
-        )
+        raise CannotCheck(f"there is no file in '{escape(os.fsencode(root))}'", expected="at least one", found="none")
     return Tree(files, size)
 
 
@@ -175,9 +173,7 @@ def _take(listing: Listing, name: bytes, entry: os.DirEntry[bytes], walk: Walk, 
     except FileNotFoundError:
         listing.refused.append(Refusal(escape(name), "a link to nothing"))
     except OSError as error:
-        listing.refused.append(
-            Refusal(escape(name), f"a link that loops or cannot be read ({error.strerror})")
-        )
+        listing.refused.append(Refusal(escape(name), f"a link that loops or cannot be read ({error.strerror})"))
 
 
 def _refuse_link(target: bytes, stat: os.stat_result, limit: bytes) -> str:
