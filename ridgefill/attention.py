@@ -62,9 +62,7 @@ def _blocks(queries: Tensor, keys: Tensor, columns: Tensor, most: int) -> Iterat
 def _fold(queries: Tensor, kv_heads: int) -> Tensor:
     """[B, n, H, hd] to [B, KV, H/KV * n, hd]."""
     batch, n, _, width = queries.shape
-    return (
-        queries.view(batch, n, kv_heads, -1, width).permute(0, 2, 3, 1, 4).reshape(batch, kv_heads, -1, width)
-    )
+    return queries.view(batch, n, kv_heads, -1, width).permute(0, 2, 3, 1, 4).reshape(batch, kv_heads, -1, width)
 
 
 def _unfold(attended: Tensor, n: int) -> Tensor:

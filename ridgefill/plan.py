@@ -1,9 +1,4 @@
-"""What runs exactly: the split, the tail, the extra rows, and what is refused before any long work.
-
-Lazy exports of the package (ridgefill/__init__.py), name -> module; no module is named as its function:
-    prefill -> ridgefill.schedule    filling -> ridgefill.context
-    Identity, NoFill, Predictor -> ridgefill.plan
-"""
+"""What runs exactly: the split, the tail, the extra rows, and what is refused before any long work."""
 
 from __future__ import annotations
 
@@ -93,9 +88,7 @@ def choose(fill: Fill, split: int | None, model: Any) -> Predictor | NoFill | No
     return fill
 
 
-def make_plan(
-    model: Any, arm: Predictor | NoFill | None, prompt: Prompt, tail: int, least: int | None
-) -> Plan:
+def make_plan(model: Any, arm: Predictor | NoFill | None, prompt: Prompt, tail: int, least: int | None) -> Plan:
     """How prompts run. Raises FillUsageError for a split or tail out of range.
 
     A prompt of at most `least` tokens, 2 * tail unless given, runs exactly: filling it would save little. The

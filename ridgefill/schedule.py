@@ -59,6 +59,7 @@ def run(
     attention_mask: Tensor | None = None,
     min_prompt: int | None = None,
     chunk: int | None = None,
+    hold: int = 1,
 ) -> Prefilled:
     """Prefill prompts [B, N], all but their last token.
 
@@ -70,25 +71,33 @@ def run(
     min_prompt: prompts of at most this length run exactly, and the log says so; 2 * tail unless given. The
     shortest prompt of a batch decides for all.
     chunk: rows that go through the lower layers together; the exact arm runs in one go unless it is given.
+    hold: the prompt's last tokens that are left out, 1 to T.
 
     Raises FillUsageError, before any work, for what cannot be meant.
     """
-    prompt = read_prompt(model, input_ids, attention_mask)
-    arm = choose(fill, split, model)
-    plan = make_plan(model, arm, prompt, tail, min_prompt)
+    arm, prompt = choose(fill, split, model), read_prompt(model, input_ids, attention_mask)
+    plan = plan_of(model, arm, input_ids, attention_mask, tail, min_prompt)
     watch = Watch(rows, prompt, plan)
-    cache, held = DynamicCache(config=model.config), prompt.until(prompt.length - 1)
+    cache, held = DynamicCache(config=model.config), prompt.until(prompt.length - hold)
     if arm is None or plan.exactly:
-        if arm is not None:
-            log.warning("the prompt runs exactly: %s", plan.exactly)
         _exact(model, held, cache, chunk)
         return Prefilled(cache, plan, torch.arange(held.length))
     sweep = Sweep(model, held, cache)
-    state = _lower(sweep, plan.split, chunk or CHUNK, watch)
+    state = lower(sweep, plan.split, chunk or CHUNK, watch)
     chosen = watch.select(sweep, prompt.ids[0])
     exact = _exact_rows(chosen, arm, held, plan)
     _late(sweep, arm, plan, state, exact, edits)
     return Prefilled(cache, plan, exact)
+
+
+def plan_of(
+    model: Any, arm: Predictor | NoFill | None, ids: Tensor, mask: Tensor | None, tail: int, least: int | None
+) -> Plan:
+    """How prompts [B, N] run; a prompt that was to be filled and is too short is told in the log."""
+    plan = make_plan(model, arm, read_prompt(model, ids, mask), tail, least)
+    if arm is not None and plan.exactly:
+        log.warning("the prompt runs exactly: %s", plan.exactly)
+    return plan
 
 
 def _exact(model: Any, prompt: Prompt, cache: DynamicCache, chunk: int | None) -> None:
@@ -105,7 +114,7 @@ def _exact(model: Any, prompt: Prompt, cache: DynamicCache, chunk: int | None) -
         )
 
 
-def _lower(sweep: Sweep, split: int, chunk: int, watch: Watch) -> Tensor:
+def lower(sweep: Sweep, split: int, chunk: int, watch: Watch) -> Tensor:
     """Every row through the layers below the split; the states [B, n, d] that enter it."""
     n, states = sweep.prompt.length, []
     for part in parts(0, n, chunk):
@@ -127,7 +136,8 @@ def _exact_rows(chosen: Tensor, arm: Predictor | NoFill, prompt: Prompt, plan: P
     if prompt.padded is not None:
         first &= ~prompt.padded
     sinks = first.any(0).nonzero()[:, 0].cpu()
-    return torch.unique(torch.cat((chosen, sinks, torch.arange(plan.prefix, prompt.length))))
+    rows: Tensor = torch.unique(torch.cat((chosen, sinks, torch.arange(plan.prefix, prompt.length))))
+    return rows
 
 
 def _late(
@@ -171,9 +181,11 @@ def _fill(
 
 @torch.no_grad()
 def extend(
-    model: Any, cache: DynamicCache, input_ids: Tensor, attention_mask: Tensor | None = None
+    model: Any, cache: DynamicCache, input_ids: Tensor, attention_mask: Tensor | None = None, keep: int = 0
 ) -> Tensor:
-    """Logits [B, n, vocabulary] of n more tokens over a cache whose late layers may be shorter (NoFill).
+    """Run n more tokens over a cache whose late layers may be shorter (NoFill): logits [B, n, vocabulary].
+
+    keep: only the last so many rows meet the language-model head; 0 for all.
 
     attention_mask [B, N + n] covers the cache's tokens and the new ones. The model's own forward pass does
     this for every other arm; over layers of different lengths it fails or, worse, masks the wrong columns.
@@ -190,5 +202,5 @@ def extend(
         columns = torch.arange(length - n, length)
         # Padding stands on the left, so a shorter layer holds the last columns.
         x = sweep.through(layer, x, rows, columns, None if padded is None else padded[:, -length:])
-    logits: Tensor = model.get_output_embeddings()(sweep.base.norm(x))
+    logits: Tensor = model.get_output_embeddings()(sweep.base.norm(x[:, -keep:]))
     return logits

@@ -17,7 +17,7 @@ Rows = Selector | Sequence[int] | None
 
 
 class Watch:
-    """What is exact by choice. For a selector it keeps the layer inputs of the rows that ask, as they pass."""
+    """Which rows are exact by choice; for a selector, keeps what the rows that ask enter its layers with."""
 
     def __init__(self, rows: Rows, prompt: Prompt, plan: Plan) -> None:
         """Raises FillUsageError for indices, layers or prompts that cannot be meant."""
@@ -57,7 +57,7 @@ class Watch:
             self._inputs[layer].append(x[:, first - rows.start : stop - rows.start].clone())
 
     def select(self, sweep: Sweep, ids: Tensor) -> Tensor:
-        """The rows, int64: those given, or the selector's from prompt ids [N] and the attention it asked for."""
+        """The rows, int64: those given, or those the selector chooses for prompt ids [N]."""
         if self._selector is None:
             return self._given
         attention = torch.zeros(self.prefix if self.asking else 0)

@@ -38,9 +38,7 @@ class Sweep:
         """Keys before rotary and values, each [B, n, KV, hd], of rows that enter `layer` as `x` [B, n, d]."""
         return self.family.keys_values(self.base.layers[layer], x)
 
-    def write(
-        self, layer: int, rows: slice | Tensor, at: slice | Tensor, heads: tuple[Tensor, Tensor]
-    ) -> None:
+    def write(self, layer: int, rows: slice | Tensor, at: slice | Tensor, heads: tuple[Tensor, Tensor]) -> None:
         """Put what `rows` write into the columns `at` of a reserved layer, keys turned to their positions."""
         keys, values = heads
         store = self.cache.layers[layer]
@@ -61,7 +59,7 @@ class Sweep:
         return int(self.cache.layers[layer].keys.shape[2])
 
     def through(self, layer: int, x: Tensor, rows: Tensor, columns: Tensor, padded: Tensor | None) -> Tensor:
-        """Rows `x` [B, n, d] to the next layer's input; they stand in `columns` of the cache, written before."""
+        """Rows `x` [B, n, d] to the next layer's input; what they wrote stands in `columns` of the cache."""
         module, store, out = self.base.layers[layer], self.cache.layers[layer], torch.empty_like(x)
         for part in parts(0, len(rows), CHUNK):
             queries = self._queries(layer, x[:, part], rows[part])
