@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,7 +14,37 @@ import orjson
 INTERRUPTED = 130
 INTERNAL = 7
 
+folder_option = click.option(
+    "-C",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="The study's folder (default: found upwards from here).",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, also on failure.")
+
+
+class LazyGroup(click.Group):
+    """A group whose members are imported by name, so that one command never pays for another."""
+
+    def __init__(self, *args: Any, members: dict[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.members = members or {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.members)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.members:
+            return None
+        module, attribute = self.members[cmd_name][0].split(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)  # noqa: S101 - the table above is ours
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in self.members.items()])
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -23,6 +55,15 @@ def print_json(value: dict[str, Any]) -> None:
 def say(text: str) -> None:
     """One line for the person, on stderr."""
     click.echo(text, err=True)
+
+
+def study_folder(folder: Path | None) -> Path:
+    """The folder given with -C, or the nearest one upwards that holds a ledger or a study, or this one."""
+    if folder is not None:
+        return folder
+    here = Path.cwd()
+    marks = ("ledger.jsonl", "study.toml")
+    return next((up for up in (here, *here.parents) if any((up / mark).exists() for mark in marks)), here)
 
 
 def guard(command: click.Command) -> None:
@@ -48,11 +89,7 @@ def _run(command: click.Command) -> int:
     except KeyboardInterrupt:
         return _fail("interrupted", "Interrupted", INTERRUPTED)
     except click.ClickException as wrong:
-        hint = (
-            f"; next: {wrong.ctx.command_path} --help"
-            if isinstance(wrong, click.UsageError) and wrong.ctx
-            else ""
-        )
+        hint = f"; next: {wrong.ctx.command_path} --help" if isinstance(wrong, click.UsageError) and wrong.ctx else ""
         return _fail(wrong.format_message().replace("\n", " ") + hint, "UsageProblem", 2)
     except BrokenPipeError:
         # The reader went away (`| head`): nothing is wrong, and a second flush must not complain.
@@ -64,9 +101,7 @@ def _run(command: click.Command) -> int:
             return _fail(str(line()), type(error).__name__, code)
         if isinstance(error, OSError):
             where = f" ({error.filename})" if error.filename else ""
-            return _fail(
-                f"the system refused: {error.strerror or error}{where}", type(error).__name__, INTERNAL
-            )
+            return _fail(f"the system refused: {error.strerror or error}{where}", type(error).__name__, INTERNAL)
         return _fail(
             f"this is a fault in ridgefill, not in your input: {type(error).__name__}: {error}; "
             "next: run again with RIDGEFILL_DEBUG=1 and report what it prints",

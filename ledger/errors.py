@@ -19,9 +19,7 @@ class Problem(Exception):
 
     exit_code = 2
 
-    def __init__(
-        self, message: str, *, expected: str = "", found: str = "", cause: str = "", hint: str = ""
-    ) -> None:
+    def __init__(self, message: str, *, expected: str = "", found: str = "", cause: str = "", hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.expected = expected

@@ -28,7 +28,7 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644, replace: bool = T
             finally:
                 os.close(descriptor)
             if replace:
-                os.replace(temporary, path)
+                temporary.replace(path)
             else:
                 os.link(temporary, path)
         finally:

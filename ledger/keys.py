@@ -68,7 +68,10 @@ def load_key(name: str) -> Ed25519PrivateKey:
         raise EnvironmentProblem(f"the private key {path} cannot be read: {refused}") from None
     if mode & 0o077:
         raise EnvironmentProblem(
-            f"others can read the private key {path}", expected="mode 600", found=f"mode {mode:o}", hint=f"chmod 600 {path}"
+            f"others can read the private key {path}",
+            expected="mode 600",
+            found=f"mode {mode:o}",
+            hint=f"chmod 600 {path}",
         )
     try:
         seed = base64.b64decode(text.removeprefix(_PREFIX).split("+", 2)[2], validate=True)
@@ -83,11 +86,11 @@ def retire_key(name: str, key_id: str) -> None:
     """Set a private key aside under its id, so that a new one can take its name."""
     path = key_path(name)
     if path.exists():
-        os.replace(path, path.with_suffix(f".{key_id}.retired"))
+        path.replace(path.with_suffix(f".{key_id}.retired"))
 
 
 def forget_retirement(name: str, key_id: str) -> None:
     """Undo `retire_key`, when the ledger could not take the new key."""
     retired = key_path(name).with_suffix(f".{key_id}.retired")
     if retired.exists():
-        os.replace(retired, key_path(name))
+        retired.replace(key_path(name))

@@ -28,7 +28,9 @@ def memory_folder(ledger_id: str) -> Path:
     if not re.fullmatch(r"[0-9a-f]{32}", ledger_id):
         raise CannotCheck("a ledger without a proper id cannot be remembered")
     state = os.environ.get("RIDGEFILL_STATE")
-    base = Path(state) if state else Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "ridgefill"
+    base = (
+        Path(state) if state else Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "ridgefill"
+    )
     return base / ledger_id
 
 
@@ -106,9 +108,7 @@ def _read(path: Path) -> State:
         book = Book.from_dict(plain["book"])
         if plain["format"] != FORMAT:
             raise ValueError("another format")
-        return State(
-            plain["size"], plain["offset"], plain["ledger_id"], plain["head"], plain["ts"], peaks, book
-        )
+        return State(plain["size"], plain["offset"], plain["ledger_id"], plain["head"], plain["ts"], peaks, book)
     except (OSError, ValueError, KeyError, TypeError) as wrong:
         # Fail closed: a memory that cannot be read must not count as none.
         raise CannotCheck(

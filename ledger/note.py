@@ -155,9 +155,7 @@ def sign(text: str, name: str, private: Ed25519PrivateKey, *, cosign_time: int |
     key = VerifierKey(name, ED25519 if cosign_time is None else COSIGNATURE, public_bytes(private))
     if cosign_time is None:
         return Signature(name, key.id, private.sign(text.encode()))
-    return Signature(
-        name, key.id, struct.pack(">Q", cosign_time) + private.sign(_cosigned(text, cosign_time))
-    )
+    return Signature(name, key.id, struct.pack(">Q", cosign_time) + private.sign(_cosigned(text, cosign_time)))
 
 
 def public_bytes(private: Ed25519PrivateKey) -> bytes:

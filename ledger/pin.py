@@ -62,9 +62,7 @@ class PinBoard:
             if pin.origin != origin:
                 yield _contradicts(pin, "is of another ledger", pin.origin, origin)
             elif pin.root != root:
-                yield _contradicts(
-                    pin, f"saw other entries among the first {pin.size}", pin.root.hex(), root.hex()
-                )
+                yield _contradicts(pin, f"saw other entries among the first {pin.size}", pin.root.hex(), root.hex())
             elif pin.named:
                 self.pinned = pin.size
 
@@ -110,15 +108,11 @@ class PinBoard:
                 words = f"covers {pin.size} entries and rests on key {key.id.hex()}, {keys[key].how}"
                 yield note("rests-on", pin.label, words)
             if not signers and pin.named:
-                yield warning(
-                    "pin-unsigned", pin.label, "no key of this ledger signed it; only you vouch for it"
-                )
+                yield warning("pin-unsigned", pin.label, "no key of this ledger signed it; only you vouch for it")
             elif not signers:
                 yield error("pin-signature", pin.label, "not signed by any key of this ledger", exit_code=3)
 
 
 def _contradicts(pin: Pin, what: str, expected: str, found: str) -> Finding:
     message = f"this head {what}: the ledger was rewritten, or this is not its head"
-    return error(
-        "pin", pin.label, message, exit_code=3, expected=expected, found=found or "no ledger", hint=COMPARE
-    )
+    return error("pin", pin.label, message, exit_code=3, expected=expected, found=found or "no ledger", hint=COMPARE)

@@ -25,7 +25,7 @@ from ledger.encode import MAX_BODY, MAX_LINE, canonical, parse
 from ledger.errors import CannotCheck, EnvironmentProblem, Tampered, Torn, UsageProblem
 from ledger.events.base import Body
 from ledger.events.genesis import Genesis
-from ledger.files import refusals_of, sync_folder, write_all, write_whole
+from ledger.files import refusals_of, write_all, write_whole
 from ledger.lock import Lock, shared
 
 LEDGER = "ledger.jsonl"
@@ -95,12 +95,21 @@ class Store:
             file = self.path.open("rb")
         except FileNotFoundError:
             raise CannotCheck(
-                f"there is no {LEDGER} in {self.folder}", hint="ridgefill ledger init, or -C the study's folder"
+                f"there is no {LEDGER} in {self.folder}",
+                hint="ridgefill ledger init, or -C the study's folder",
             ) from None
         except (IsADirectoryError, PermissionError) as refused:
             raise EnvironmentProblem(f"{LEDGER} cannot be read: {refused.strerror}") from None
         with file:
             yield file
+
+    def first_id(self) -> str:
+        """The ledger's id as its first line states it; empty when there is no such line."""
+        try:
+            with self.path.open("rb") as file:
+                return str(parse(file.readline(MAX_LINE + 1).removesuffix(b"\n"))["id"])
+        except (OSError, ValueError, KeyError):
+            return ""
 
     def side_body(self, digest: str) -> bytes | None:
         """The bytes of a body kept outside the line; None when they are not there."""
@@ -122,16 +131,15 @@ class Store:
             raise CannotCheck(f"{LEDGER} is empty", cause="it was emptied", hint="restore it from a copy")
         if not tail.endswith(b"\n"):
             raise Torn(
-                f"the last line of {LEDGER} has no newline: a write was cut short", hint="ridgefill ledger repair"
+                f"the last line of {LEDGER} has no newline: a write was cut short",
+                hint="ridgefill ledger repair",
             )
         line = tail[:-1].rpartition(b"\n")[2]
         try:
             entry = parse(line)
             return Head(entry["seq"] + 1, leaf_hash(line).hex(), entry["id"])
         except (ValueError, KeyError, TypeError) as wrong:
-            raise Tampered(
-                f"the last line of {LEDGER} is no entry: {wrong}", hint="ridgefill ledger verify"
-            ) from None
+            raise Tampered(f"the last line of {LEDGER} is no entry: {wrong}", hint="ridgefill ledger verify") from None
 
     # --- writing
 
@@ -206,31 +214,36 @@ class Store:
 
     # --- repair
 
-    def cut_tail(self, length: int, fragment: bytes) -> str:
-        """Keep a torn fragment under its sha256, then cut the file to `length`; the digest. Lock held inside."""
-        digest = sha256(fragment).hexdigest()
+    def torn_tail(self) -> bytes:
+        """The bytes after the last newline: empty when no write was cut short."""
+        tail = b""
+        for line in self.lines() if self.exists() else ():
+            tail = line
+        return b"" if tail.endswith(b"\n") else tail
+
+    def cut_tail(self, fragment: bytes) -> None:
+        """Keep a torn fragment under its sha256, then cut it off the file."""
+        with suppress(FileExistsError):
+            write_whole(self.torn / sha256(fragment).hexdigest(), fragment, replace=False)
+        with self._mending(fragment) as (descriptor, length):
+            os.ftruncate(descriptor, length - len(fragment))
+
+    def complete_tail(self, fragment: bytes) -> None:
+        """Add the newline that a whole last line lacks."""
+        with self._mending(fragment) as (descriptor, length):
+            os.lseek(descriptor, length, os.SEEK_SET)
+            write_all(descriptor, b"\n")
+
+    @contextmanager
+    def _mending(self, fragment: bytes) -> Iterator[tuple[int, int]]:
+        """The open file and its length, locked, once it is sure that it still ends in `fragment`."""
         with refusals_of(self.path), self._lock.exclusive():
-            with suppress(FileExistsError):
-                write_whole(self.torn / digest, fragment, replace=False)
-            if self.path.stat().st_size != length + len(fragment):
-                raise Torn("the ledger grew while it was being repaired", hint="ridgefill ledger repair")
             descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
             try:
-                os.ftruncate(descriptor, length)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            self._known = None
-        return digest
-
-    def complete_tail(self, length: int) -> None:
-        """Add the newline that a whole last line lacks, when the file still has `length` bytes."""
-        with refusals_of(self.path), self._lock.exclusive():
-            if self.path.stat().st_size != length:
-                raise Torn("the ledger grew while it was being repaired", hint="ridgefill ledger repair")
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-            try:
-                write_all(descriptor, b"\n")
+                length = os.fstat(descriptor).st_size
+                if os.pread(descriptor, len(fragment) + 1, max(0, length - len(fragment))) != fragment:
+                    raise Torn("the ledger changed while it was being repaired", hint="ridgefill ledger repair")
+                yield descriptor, length
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -246,10 +259,6 @@ class Store:
         """Let every handle go."""
         self.close_file()
         self._lock.close()
-
-    def sync(self) -> None:
-        """Make the folder's names durable."""
-        sync_folder(self.folder)
 
 
 def now() -> str:

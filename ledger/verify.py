@@ -67,6 +67,7 @@ class Verifier:
         self.errors = 0
         self.board = PinBoard(self.pins)
         self._add_all(self.board.skip_before(self.size))
+        self._meet_pins()
 
     def feed(self, raw: bytes) -> None:
         """Check one line."""
@@ -91,8 +92,7 @@ class Verifier:
         if len(self.pending) >= _BATCH:
             self._flush()
         if self.board.due == self.size:
-            self._flush()
-            self._add_all(self.board.check(self.book.origin, self.frontier))
+            self._meet_pins()
 
     def result(self) -> Result:
         """The verdict over all that was fed."""
@@ -130,9 +130,11 @@ class Verifier:
         return {3: Verdict.TAMPERED, 4: Verdict.TORN}.get(code)
 
     def _state(self) -> State:
-        return State(
-            self.size, self.offset, self.ledger_id, self.head, self.ts, tuple(self.frontier.peaks), self.book
-        )
+        return State(self.size, self.offset, self.ledger_id, self.head, self.ts, tuple(self.frontier.peaks), self.book)
+
+    def _meet_pins(self) -> None:
+        self._flush()
+        self._add_all(self.board.check(self.book.origin, self.frontier))
 
     def _flush(self) -> None:
         self.frontier.extend(self.pending)
@@ -145,14 +147,10 @@ class Verifier:
     def _add(self, finding: Finding) -> None:
         self.errors += finding.severity is Severity.ERROR
         # A rewritten ledger would give a finding a line; the first ones tell, and errors are never crowded out.
-        if len(self.findings) < MAX_FINDINGS or (
-            finding.severity is Severity.ERROR and self.errors <= MAX_FINDINGS
-        ):
+        if len(self.findings) < MAX_FINDINGS or (finding.severity is Severity.ERROR and self.errors <= MAX_FINDINGS):
             self.findings.append(finding)
 
-    def _wrong(
-        self, code: str, message: str, cause: str = "", *, expected: str = "", found: str = ""
-    ) -> None:
+    def _wrong(self, code: str, message: str, cause: str = "", *, expected: str = "", found: str = "") -> None:
         self._add(
             error(
                 code,
@@ -205,30 +203,22 @@ class Verifier:
         if prev != self.head:
             self._wrong(
                 "chain",
-                "`prev` is not the hash of the line before"
-                if self.size
-                else "`prev` of the first entry is not zero",
-                f"entry {self.size - 1} was changed, or lines were removed"
-                if self.size
-                else "the start was cut off",
+                "`prev` is not the hash of the line before" if self.size else "`prev` of the first entry is not zero",
+                f"entry {self.size - 1} was changed, or lines were removed" if self.size else "the start was cut off",
                 expected=self.head,
                 found=str(prev),
             )
         if not isinstance(ts, str) or not _TIME.fullmatch(ts) or not _is_time(ts):
             self._wrong("time", "`ts` is not a UTC time with microseconds", found=str(ts)[:60])
         elif ts < self.ts:
-            self._add(
-                warning("clock", f"entry {self.size}", f"dated {ts}, before the entry before it ({self.ts})")
-            )
+            self._add(warning("clock", f"entry {self.size}", f"dated {ts}, before the entry before it ({self.ts})"))
             self.ts = ts
         else:
             self.ts = ts
         if self.size == 0:
             self._first(entry)
         elif entry["id"] != self.ledger_id:
-            self._wrong(
-                "ledger-id", "an entry of another ledger", expected=self.ledger_id, found=str(entry["id"])
-            )
+            self._wrong("ledger-id", "an entry of another ledger", expected=self.ledger_id, found=str(entry["id"]))
         self._body(kind, entry["body"], leaf, str(prev))
 
     def _first(self, entry: dict[str, Any]) -> None:

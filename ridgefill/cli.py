@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
 import click
 
-from ledger.console import guard
+from ledger.console import LazyGroup, guard
 
 # name -> ("module:attribute", one line of help). Help lives here so that `--help` imports nothing.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -17,29 +14,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bench": ("ridgefill.commands.bench:bench", "Time this machine, as ratios against what you would use instead."),
     "doctor": ("ridgefill.commands.doctor:doctor", "Say what is installed, what is missing, and how to get it."),
 }
-
-
-class LazyGroup(click.Group):
-    """A group whose members are imported by name, so that one command never pays for another."""
-
-    def __init__(self, *args: Any, members: dict[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.members = members or {}
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.members)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.members:
-            return None
-        module, attribute = self.members[cmd_name][0].split(":")
-        command = getattr(import_module(module), attribute)
-        assert isinstance(command, click.Command)  # noqa: S101 - the table above is ours
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in self.members.items()])
 
 
 @click.group(

@@ -9,6 +9,4 @@ from ledger.anchors.rfc3161 import Rfc3161Anchor
 
 __all__ = ["REGISTRY", "AnchorError", "AnchorPlugin"]
 
-REGISTRY: dict[str, AnchorPlugin] = {
-    plugin.name: plugin for plugin in (GitAnchor(), CosignAnchor(), Rfc3161Anchor())
-}
+REGISTRY: dict[str, AnchorPlugin] = {plugin.name: plugin for plugin in (GitAnchor(), CosignAnchor(), Rfc3161Anchor())}

@@ -27,9 +27,7 @@ class Anchor(Body):
             return
         plugin = anchors.REGISTRY.get(self.anchor)
         if plugin is None:
-            yield place.wrong(
-                "unknown-anchor", f"no plug-in {self.anchor}", expected=", ".join(anchors.REGISTRY)
-            )
+            yield place.wrong("unknown-anchor", f"no plug-in {self.anchor}", expected=", ".join(anchors.REGISTRY))
             return
         try:
             reached = plugin.check(

@@ -32,9 +32,7 @@ class Checkpoint(Body):
         if found != expected:
             yield place.wrong("false-checkpoint", "not the head it stands at", expected=expected, found=found)
         if not signers:
-            yield place.wrong(
-                "unsigned-checkpoint", "not signed by the key in force", expected=book.key_in_force()
-            )
+            yield place.wrong("unsigned-checkpoint", "not signed by the key in force", expected=book.key_in_force())
         book.checkpoints[place.root] = str(place.seq)
 
     def summary(self) -> str:

@@ -50,9 +50,7 @@ class Claim(Body):
     @model_validator(mode="after")
     def _decidable(self) -> Claim:
         if not self.predictions and not self.exploratory:
-            raise ValueError(
-                "a claim without a prediction cannot be decided; add one or set exploratory = true"
-            )
+            raise ValueError("a claim without a prediction cannot be decided; add one or set exploratory = true")
         ids = [prediction.id for prediction in self.predictions]
         if len(ids) != len(set(ids)):
             raise ValueError("two predictions of one claim share an id")
@@ -60,14 +58,10 @@ class Claim(Body):
 
     def check(self, place: Place, book: Book) -> Iterator[Finding]:
         if self.claim in book.names:
-            yield place.wrong(
-                "claim-twice", f"the claim {self.claim} is registered already; amend it instead"
-            )
+            yield place.wrong("claim-twice", f"the claim {self.claim} is registered already; amend it instead")
             return
         if self.follows is not None and self.follows not in book.names:
-            yield place.wrong(
-                "unknown-follow-up", f"follows {self.follows}, which no earlier entry registers"
-            )
+            yield place.wrong("unknown-follow-up", f"follows {self.follows}, which no earlier entry registers")
         yield from odd_characters(self.text, place)
         book.claims[place.leaf] = ClaimState(self.claim, place.seq, place.leaf)
         book.versions[place.leaf] = place.leaf

@@ -38,9 +38,7 @@ class Finish(Body):
                 f"run {self.run} ends, but its start is not open: never begun, or ended already",
             )
         elif run != self.run:
-            yield place.wrong(
-                "wrong-run", "the finish names another run than its start", expected=run, found=self.run
-            )
+            yield place.wrong("wrong-run", "the finish names another run than its start", expected=run, found=self.run)
         if self.status == "complete" and (self.samples is None or self.samples.rows == 0):
             yield place.wrong("no-samples", f"run {self.run} is said to be complete without one sample")
 

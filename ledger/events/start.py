@@ -45,9 +45,7 @@ class Start(Body):
             if claim is None:
                 yield place.wrong("unregistered", f"run {self.run} is about {version[:12]}, no earlier claim")
             elif claim.retracted:
-                yield place.wrong(
-                    "retracted", f"run {self.run} is about claim {claim.name}, retracted before"
-                )
+                yield place.wrong("retracted", f"run {self.run} is about claim {claim.name}, retracted before")
             elif claim.version != version:
                 yield place.wrong("superseded", f"run {self.run} is about an amended version of {claim.name}")
         book.open_runs[place.leaf] = self.run

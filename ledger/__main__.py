@@ -1,0 +1,4 @@
+from ledger.cli import ledger
+from ledger.console import guard
+
+guard(ledger)
