@@ -107,22 +107,24 @@ def layer_share(layers: int, length: int, split: int, tail: int) -> Fraction:
 
 
 def crossing(shape: Shape, split: int, tail: int, limit: int = 1 << 20) -> int | None:
-    """The shortest prompt, in tokens, from which the maps cost less than POP; None if none up to `limit`.
+    """The prompt length, to the nearest token, above which maps cost less than POP; None if none to `limit`.
 
     The difference is quadratic in the length and POP's share of attention the larger one, so it has one sign
     change beyond the tail and bisection finds it.
     """
 
-    def cheaper(length: int) -> bool:
-        return filled(shape, length, split, tail) < pop(shape, length)
+    def excess(length: int) -> int:
+        return filled(shape, length, split, tail) - pop(shape, length)
 
     low, high = tail + 1, limit
-    if not cheaper(high):
+    if excess(high) >= 0:
         return None
-    while low < high:
+    if excess(low) < 0:
+        return low
+    while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if cheaper(middle) else (middle + 1, high)
-    return low
+        low, high = (low, middle) if excess(middle) < 0 else (middle, high)
+    return low if excess(low) <= -excess(high) else high
 
 
 def check(shape: Shape, length: int, split: int, tail: int) -> None:

@@ -110,9 +110,8 @@ def _check(maps: Mapping[int, Maps], documents: Mapping[str, str], lengths: Sequ
             "the tail leaves nothing to fill", expected=f"1..{min(lengths) - 1} tokens", found=str(tail)
         )
     for split, fitted in maps.items():
-        seen = set(
-            fitted.manifest.fit.get("texts_sha256", []) + fitted.manifest.fit.get("held_out_sha256", [])
-        )
+        about = fitted.manifest.fit
+        seen = {*about.get("texts_sha256", ()), *about.get("held_out_sha256", ())}
         for name, sha256 in zip(documents, digests(documents.values()), strict=True):
             if sha256 in seen:
                 raise FillUsageError(

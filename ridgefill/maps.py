@@ -149,9 +149,7 @@ class Maps:
         encoding = int8.encoding_of(self.manifest.stream_width) if dtype == "i8" else "bf16"
         stem = "proj8" if dtype == "i8" else "proj"
         names = {str(layer): f"{stem}.L{layer}.safetensors" for layer in self.layers}
-        return Projector.model_validate(
-            {"dtype": dtype, "layout": LAYOUT, "encoding": encoding, "files": names}
-        )
+        return Projector.model_validate({"dtype": dtype, "layout": LAYOUT, "encoding": encoding, "files": names})
 
     def _encoded(self, layer: int, dtype: str) -> dict[str, Tensor]:
         parts = self._parts[layer]
@@ -234,3 +232,9 @@ def _store(path: Path, data: bytes) -> str:
         file.flush()
         os.fsync(file.fileno())
     return hashlib.sha256(data).hexdigest()
+
+
+def unlisted(folder: Path, manifest: Manifest) -> list[str]:
+    """Files of a folder that the manifest should list and does not; documentation needs no listing."""
+    known = {NAME, SUMS, *manifest.files}
+    return sorted(path.name for path in folder.iterdir() if path.name not in known and path.suffix.lower() != ".md")

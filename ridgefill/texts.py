@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from ridgefill.errors import FillEnvironmentError
+from ridgefill.errors import FillEnvironmentError, FillUsageError
+
+SUFFIXES = (".txt", ".md", ".rst", ".py")
 
 # Sections that a longer topic repeats word for word: they would be seen twice, or leak between the sets.
 REPEATED = (
@@ -92,4 +94,24 @@ def _modules(names: tuple[str, ...]) -> dict[str, str]:
                 hint="name your own texts: --text FILE",
             )
         found[f"stdlib/{name}.py"] = path.read_text(encoding="utf-8")
+    return found
+
+
+def read_texts(paths: Iterable[Path]) -> dict[str, str]:
+    """UTF-8 texts by name: a file, or every text file below a folder in the order of their paths.
+
+    Raises FillUsageError for a path that is not there, a folder without texts, and a file that is no text.
+    """
+    found = {}
+    for path in paths:
+        below = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+        for file in below if path.is_dir() else [path]:
+            try:
+                found[str(file)] = file.read_text(encoding="utf-8")
+            except FileNotFoundError:
+                raise FillUsageError(f"there is no text at {path}") from None
+            except UnicodeDecodeError as error:
+                raise FillUsageError(f"{file} is not text", expected="UTF-8", found=str(error)) from error
+        if path.is_dir() and not below:
+            raise FillUsageError(f"no texts in {path}", expected="files ending in " + ", ".join(SUFFIXES))
     return found
