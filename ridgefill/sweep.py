@@ -19,12 +19,16 @@ CHUNK = 1024  # rows that go through the layers together: their activations stay
 class Sweep:
     """The rows of some prompts over one cache; a row is named by its column in the prompt.
 
-    A layer's cache is reserved at its final length first, so that no key is copied twice. Rotary angles are
-    taken once for all positions, since some rotary kinds change state at every call.
+    A layer's cache is reserved at its final length first, so that no key is copied twice.
     """
 
-    def __init__(self, model: Any, prompt: Prompt, cache: DynamicCache) -> None:
-        self.family, self.prompt, self.cache = family_of(model), prompt, cache
+    def __init__(self, model: Any, prompt: Prompt, cache: DynamicCache, hold: int = 0) -> None:
+        """The last `hold` tokens of each prompt take no part, but for the angles.
+
+        Angles are taken once and for the whole prompt, as the model's own prefill takes them: rotary kinds
+        that scale with the length change at every call.
+        """
+        self.family, self.prompt, self.cache = family_of(model), prompt.until(prompt.length - hold), cache
         self.base = self.family.base(model)
         like = self.base.embed_tokens(prompt.ids[:, :1])
         self.angles = self.family.angles(self.base, like, prompt.positions)

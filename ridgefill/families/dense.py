@@ -34,9 +34,7 @@ class Dense(Family):
 
     def queries(self, layer: Any, x: Tensor) -> Tensor:
         attention = layer.self_attn
-        return self.norm_queries(
-            attention, self._heads(attention.q_proj(layer.input_layernorm(x)), attention)
-        )
+        return self.norm_queries(attention, self._heads(attention.q_proj(layer.input_layernorm(x)), attention))
 
     def norm_keys(self, attention: Any, keys: Tensor) -> Tensor:
         """Keys [B, n, KV, hd] as the architecture normalises them before rotary: here not at all."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
+
+SHARE = 0.10  # of the prompt's tokens, paper 2.4
 
 
 @dataclass(frozen=True)
 class View:
     """One prompt as a selector sees it, after the lower layers ran.
 
-    ids: token ids [N], on the CPU; prefix: the rows before the tail; attention: fp32 [prefix], what each
-    prefix row gets from the rows the selector asks with, summed over them, their heads and its layers; empty
-    if it asks with none.
+    ids: token ids [N], on the CPU; prefix: the number of rows before the tail; attention: fp32 [prefix], what
+    each prefix row gets from the rows the selector asks with, summed over them, their heads and its layers;
+    empty if it asks with none.
     """
 
     ids: Tensor
@@ -23,19 +26,26 @@ class View:
 
 
 class Selector(Protocol):
-    """Chooses the prefix rows that run exactly. Deterministic given the view and its own parameters.
+    """Chooses the prefix rows that run exactly; deterministic given the view and its own parameters."""
 
-    layers: those whose attention it reads, of which only the ones below the split count.
-    """
+    @property
+    def name(self) -> str:
+        """Its name in the registry."""
 
-    name: str
-    layers: tuple[int, ...]
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The layers whose attention it reads; only those below the split count."""
 
     def asks(self, length: int, prefix: int) -> range:
-        """The prompt's rows whose attention it reads; empty if it reads none."""
+        """The rows of a prompt of `length` tokens whose attention it reads; empty if it reads none."""
 
     def budget(self, view: View) -> int:
         """How many rows it will choose."""
 
     def select(self, view: View) -> Tensor:
         """Sorted, unique row indices in 0..prefix-1, int64, as many as `budget` says."""
+
+
+def tenth(view: View) -> int:
+    """The budget of paper 2.4: a tenth of the prompt, rounded up, of what the prefix has."""
+    return min(math.ceil(SHARE * len(view.ids)), view.prefix)

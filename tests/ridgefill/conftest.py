@@ -60,3 +60,36 @@ def model(family_name: str) -> Any:
 def prompt() -> torch.Tensor:
     """Token ids [1, 40]."""
     return torch.randint(2, 97, (1, 40), generator=torch.Generator().manual_seed(1))
+
+
+class Oracle:
+    """An arm that predicts truly: each row's input of a late layer, looked up by its split state."""
+
+    def __init__(self, model: Any, ids: torch.Tensor, split: int, mask: torch.Tensor | None = None) -> None:
+        self.split = split
+        with torch.no_grad():
+            positions = None if mask is None else (mask.cumsum(1) - 1).clamp(min=0)
+            out = model(ids, attention_mask=mask, position_ids=positions, output_hidden_states=True)
+        self.inputs, self.logits = out.hidden_states, out.logits
+
+    def predict(self, layer: int, h: torch.Tensor) -> torch.Tensor:
+        nearest = torch.cdist(h, self.inputs[self.split]).argmin(-1)
+        return torch.stack([self.inputs[layer][b, rows] for b, rows in enumerate(nearest)])
+
+
+@pytest.fixture
+def oracle() -> type[Oracle]:
+    """oracle(model, ids, split, mask=None): true layer inputs in place of maps, and the true logits."""
+    return Oracle
+
+
+@pytest.fixture
+def next_logits() -> Callable[..., torch.Tensor]:
+    """next_logits(model, cache, ids, mask=None): of the last token of ids, by the model's own step."""
+
+    def run(model: Any, cache: Any, ids: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        positions = None if mask is None else (mask.cumsum(1) - 1)[:, -1:]
+        with torch.no_grad():
+            return model(ids[:, -1:], attention_mask=mask, position_ids=positions, cache=cache).logits[:, -1]
+
+    return run

@@ -1,0 +1,33 @@
+"""The rows that the end of the prompt, where the question stands, attends to most (paper 2.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from ridgefill.selectors.base import View, tenth
+
+ASKING = 64
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Budget: a tenth of the prompt. Ties go to the earlier row.
+
+    layers: of 30 to 36 layers; give others for another depth.
+    """
+
+    name: ClassVar[str] = "attention"
+    layers: tuple[int, ...] = (3, 7, 11, 15)
+
+    def asks(self, length: int, prefix: int) -> range:
+        return range(max(0, length - ASKING), length)
+
+    def budget(self, view: View) -> int:
+        return tenth(view)
+
+    def select(self, view: View) -> Tensor:
+        order = view.attention.argsort(descending=True, stable=True)
+        return order[: self.budget(view)].sort().values

@@ -1,0 +1,28 @@
+"""The rows just before the tail: what the same budget does when it only lengthens the tail (paper 2.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ridgefill.selectors.base import View, tenth
+
+
+@dataclass(frozen=True)
+class LongerTail:
+    """Budget: a tenth of the prompt."""
+
+    name: ClassVar[str] = "longer_tail"
+    layers: ClassVar[tuple[int, ...]] = ()
+
+    def asks(self, length: int, prefix: int) -> range:
+        return range(0)
+
+    def budget(self, view: View) -> int:
+        return tenth(view)
+
+    def select(self, view: View) -> Tensor:
+        return torch.arange(view.prefix - self.budget(view), view.prefix)

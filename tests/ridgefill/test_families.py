@@ -1,0 +1,68 @@
+"""Families: what each gives is what the transformers model itself computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import GPT2Config
+
+from ridgefill.errors import FillUsageError
+from ridgefill.families import FAMILIES, family_of
+from ridgefill.families.base import Family
+
+
+@pytest.mark.parametrize("changes", [{}, {"attention_bias": True}])
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_contract(name: str, changes: dict[str, Any], tiny: Any, prompt: torch.Tensor) -> None:
+    """Every family writes, bit for bit, what the model's own cache holds, and finishes a layer as it does."""
+    model = tiny(name, **changes)
+    family = family_of(model)
+    assert family.name == name == model.config.model_type
+    base = family.base(model)
+    out = model(prompt, output_hidden_states=True)
+    assert len(family.layer_kinds(model.config)) == len(base.layers)
+    assert out.hidden_states[2].shape[-1] == family.stream_width(model.config)
+    x = out.hidden_states[2]
+    assert x.shape[-1] == family.block_in_width(model.config)
+    angles = family.angles(base, x, torch.arange(prompt.shape[1])[None])
+    keys, values = family.keys_values(base.layers[2], x)
+    assert torch.equal(family.rotate(keys, angles).transpose(1, 2), out.cache.layers[2].keys)
+    assert torch.equal(values.transpose(1, 2), out.cache.layers[2].values)
+    queries = family.rotate(family.queries(base.layers[2], x), angles).transpose(1, 2)
+    attended = torch.nn.functional.scaled_dot_product_attention(
+        queries, out.cache.layers[2].keys, out.cache.layers[2].values, is_causal=True, enable_gqa=True
+    )
+    assert torch.equal(family.finish(base.layers[2], x, attended.transpose(1, 2)), out.hidden_states[3])
+
+
+def test_every_family_has_a_tiny_model(tiny: Any) -> None:
+    for name in FAMILIES:
+        assert family_of(tiny(name).config) is FAMILIES[name]
+
+
+def test_qk_norm_is_not_forgotten(tiny: Any, prompt: torch.Tensor) -> None:
+    """Keys of qwen3 without its norm are other keys: the contract above would notice."""
+    model = tiny("qwen3")
+    family, layer = family_of(model), model.model.layers[0]
+    layer.self_attn.k_norm.weight.copy_(torch.linspace(0.5, 2, 8))
+    x = model.model.embed_tokens(prompt)
+    raw = layer.self_attn.k_proj(layer.input_layernorm(x)).view(1, -1, 2, 8)
+    assert not torch.allclose(family.keys_values(layer, x)[0], raw, atol=0.1)
+
+
+def test_an_unknown_architecture_is_refused_by_name() -> None:
+    with pytest.raises(FillUsageError) as refused:
+        family_of(GPT2Config())
+    line = refused.value.line()
+    assert "gpt2" in line
+    assert all(name in line for name in FAMILIES)
+    assert all(name in line for name in Family.__abstractmethods__)
+
+
+def test_sliding_windows_are_refused(tiny: Any) -> None:
+    kinds = ["full_attention"] * 3 + ["sliding_attention"] * 3
+    model = tiny("qwen3", use_sliding_window=True, sliding_window=8, layer_types=kinds)
+    with pytest.raises(FillUsageError, match="3 layers of sliding_attention"):
+        family_of(model)
