@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ledger.book import Book
+from ledger.claims import CLAIMS_FILE
 from ledger.errors import UsageProblem
 from ledger.events.amend import Amend
 from ledger.events.base import Body
@@ -48,6 +49,7 @@ def collect(entries: Iterable[tuple[int, str, Body]], book: Book) -> Evidence:
         if isinstance(body, Claim | Amend):
             claim = body if isinstance(body, Claim) else body.claim
             evidence.claims[claim.claim] = where, claim
+            study.pop(CLAIMS_FILE, None)  # grown or amended since a run pinned it; compared claim by claim
             for path, digest in claim.files.items():
                 study[path] = where, Pin(kind="study", name=path, source=f"path:{path}", digest=digest)
         elif isinstance(body, Start):

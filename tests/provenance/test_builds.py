@@ -21,9 +21,7 @@ from provenance.builds import llamacpp_build, reference_build, server_build
 from provenance.mapped import label, mapped_libraries, unlabel
 from provenance.pins import build_pin
 
-needs_gcc = pytest.mark.skipif(
-    shutil.which("gcc") is None, reason="no C compiler to make real libraries with"
-)
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler to make real libraries with")
 
 LOAD = """
 import ctypes, json, sys
@@ -38,9 +36,7 @@ def _compile(folder: Path, answer: int) -> Path:
     """A library that says it is version 1.0 and answers `answer`."""
     folder.mkdir(exist_ok=True)
     source = folder / "engine.c"
-    source.write_text(
-        f'const char *version(void) {{ return "1.0"; }}\nint answer(void) {{ return {answer}; }}\n'
-    )
+    source.write_text(f'const char *version(void) {{ return "1.0"; }}\nint answer(void) {{ return {answer}; }}\n')
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", folder / "libengine.so", source], check=True)
     return folder / "libengine.so"
 
@@ -60,10 +56,7 @@ def test_two_builds_that_print_one_version_and_differ_in_bytes_are_told_apart(tm
     assert first_version == second_version == "1.0"
     differing = {name for name in first.keys() | second.keys() if first.get(name) != second.get(name)}
     assert differing == {label(bytes(library))}
-    assert (
-        build_pin("e", first, {"version": first_version}).digest
-        != build_pin("e", second, {"version": "1.0"}).digest
-    )
+    assert build_pin("e", first, {"version": first_version}).digest != build_pin("e", second, {"version": "1.0"}).digest
     assert second[label(bytes(library))] == hashlib.sha256(library.read_bytes()).hexdigest()
 
 
@@ -71,9 +64,7 @@ def test_two_builds_that_print_one_version_and_differ_in_bytes_are_told_apart(tm
 def test_a_library_replaced_since_it_was_loaded_is_not_mistaken_for_what_runs(tmp_path: Path) -> None:
     library = _compile(tmp_path / "new\nline dir", 1)
     code = "import ctypes, sys; ctypes.CDLL(sys.argv[1]); print('loaded', flush=True); sys.stdin.read()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, library], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    process = subprocess.Popen([sys.executable, "-c", code, library], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
     try:
@@ -179,9 +170,7 @@ def test_a_server_is_its_binary_its_command_line_and_its_own_words(endpoint: str
     assert b"hush" not in canonical(pin.as_entry())
 
 
-def test_what_a_server_does_not_tell_is_recorded_as_failed(
-    endpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_server_does_not_tell_is_recorded_as_failed(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builds, "TIMEOUT_S", 0.3)
     for path, said in [("/nonsense", "JSONDecodeError"), ("/hang", "timed out")]:
         detail = server_build("s", Path(sys.executable), [], properties_url=endpoint + path).detail

@@ -16,9 +16,7 @@ from provenance.tree import SOURCE_WALK, hash_tree
 
 def git(folder: Path, *arguments: str) -> str:
     settings = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "protocol.file.allow=always"]
-    done = subprocess.run(
-        ["git", *settings, *arguments], cwd=folder, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(["git", *settings, *arguments], cwd=folder, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
@@ -103,9 +101,7 @@ HIDDEN: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("trick", HIDDEN)
-def test_a_change_hidden_from_git_is_seen_in_the_bytes(
-    repo: Path, trick: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_hidden_from_git_is_seen_in_the_bytes(repo: Path, trick: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Threat 17. Git itself calls each of these trees clean (asserted), our own hashing does not."""
     monkeypatch.setenv("GIT_DIR", "")  # so that monkeypatch restores what the trick sets
     monkeypatch.delenv("GIT_DIR")
@@ -193,9 +189,7 @@ def test_a_linked_worktree(repo: Path, tmp_path: Path) -> None:
     assert capture(tmp_path / "tree").clean
 
 
-def test_no_repository_no_folder_and_no_git(
-    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_repository_no_folder_and_no_git(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
