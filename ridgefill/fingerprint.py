@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ def fingerprint(model: Any, tokenizer: Any | None = None) -> Fingerprint:
     metadata |= {"rope_theta": rope.pop("rope_theta", None), "layer_kinds": family.layer_kinds(config)}
     sample = family.base(model).embed_tokens.weight[:64].detach().to("cpu", torch.bfloat16).contiguous()
     anchors = {
-        "name": getattr(config, "name_or_path", "") or None,
+        "name": model_name(config),
         "rope": rope,
         "embedding_sha256": hashlib.sha256(sample.view(torch.uint8).numpy().tobytes()).hexdigest(),
     }
@@ -51,6 +52,12 @@ def fingerprint(model: Any, tokenizer: Any | None = None) -> Fingerprint:
         tokenizer=tokenizer_hash(tokenizer) if tokenizer is not None else None,
         anchors=anchors,
     )
+
+
+def model_name(config: Any) -> str | None:
+    """What the model is called where it came from; of a local path only its end, which is no secret."""
+    name = str(getattr(config, "name_or_path", "") or "")
+    return (Path(name).name if Path(name).is_absolute() else name) or None
 
 
 def compare(maps: Fingerprint, model: Fingerprint) -> list[str]:

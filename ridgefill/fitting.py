@@ -13,7 +13,7 @@ from ridgefill import penalty as penalties
 from ridgefill.capture import capture, windows_of
 from ridgefill.errors import FillUsageError
 from ridgefill.families import family_of
-from ridgefill.fingerprint import fingerprint
+from ridgefill.fingerprint import fingerprint, model_name
 from ridgefill.manifest import Manifest
 from ridgefill.maps import LAYOUT, Maps
 from ridgefill.ridge import Ridge, check_penalty, decompose
@@ -53,9 +53,7 @@ def fit(
     windows = windows_of(_tokens(tokenizer, texts), window, sink_rows)
     _check_rows(model, windows, sink_rows)
     _check_finite(model)
-    statistics = capture(
-        model, windows, splits, sink_rows=sink_rows, state=Path(state) if state is not None else None
-    )
+    statistics = capture(model, windows, splits, sink_rows=sink_rows, state=Path(state) if state is not None else None)
     ridges = {split: decompose(statistics, split) for split in sorted(splits)}
     curves: dict[int, dict[float, float]] = {split: {} for split in ridges}
     if penalty is None:
@@ -94,17 +92,13 @@ def check_splits(model: Any, splits: Sequence[int]) -> None:
         )
 
 
-def _apart(
-    texts: Sequence[str], held_out: Sequence[str] | None, *, needed: bool
-) -> tuple[list[str], list[str]]:
+def _apart(texts: Sequence[str], held_out: Sequence[str] | None, *, needed: bool) -> tuple[list[str], list[str]]:
     """Calibration and held-out texts; refuses an empty one and one that is both."""
     if isinstance(texts, str):
         raise FillUsageError("texts is one string", expected="a list of texts", hint="texts=[text]")
     texts = list(texts)
     if not texts or not all(text.strip() for text in [*texts, *(held_out or [])]):
-        raise FillUsageError(
-            "empty calibration text", expected="texts with words in them", found=f"{len(texts)} texts"
-        )
+        raise FillUsageError("empty calibration text", expected="texts with words in them", found=f"{len(texts)} texts")
     if held_out is None:
         if not needed:
             return texts, []
@@ -154,7 +148,7 @@ def _maps(model: Any, tokenizer: Any, ridge: Ridge, penalty: float, about: dict[
     kinds = family.layer_kinds(model.config)
     manifest = {
         "format": 1,
-        "name": getattr(model.config, "name_or_path", "") or None,
+        "name": model_name(model.config),
         "adapter": family.name,
         "model": fingerprint(model, tokenizer).model_dump(),
         "split": split,

