@@ -69,4 +69,4 @@ class Dense(Family):
 
     @staticmethod
     def _heads(x: Tensor, attention: Any) -> Tensor:
-        return x.view(*x.shape[:-1], -1, attention.head_dim)
+        return x.view(*x.shape[:-1], x.shape[-1] // attention.head_dim, attention.head_dim)

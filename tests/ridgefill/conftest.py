@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 CONFIGS = {"llama": (LlamaConfig, LlamaForCausalLM), "qwen3": (Qwen3Config, Qwen3ForCausalLM)}
 SIZES = {
@@ -38,7 +45,7 @@ def build_model(family: str, *, dtype: torch.dtype = torch.float32, seed: int = 
     return model_class(config).to(dtype).eval().requires_grad_(False)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny() -> Callable[..., Any]:
     """Build a tiny model: tiny("qwen3", dtype=torch.bfloat16, num_hidden_layers=4)."""
     return build_model
@@ -60,6 +67,14 @@ def model(family_name: str) -> Any:
 def prompt() -> torch.Tensor:
     """Token ids [1, 40]."""
     return torch.randint(2, 97, (1, 40), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture(scope="session")
+def words() -> PreTrainedTokenizerFast:
+    """A tokenizer of 97 words, "w0" (the padding) to "w96"; word i has id i."""
+    raw = Tokenizer(models.WordLevel({f"w{i}": i for i in range(97)}, unk_token="w0"))  # noqa: S106
+    raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="w0")  # noqa: S106
 
 
 class Oracle:

@@ -1,0 +1,122 @@
+"""One contract for every row selector in the registry, and what each is for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgefill.errors import FillUsageError
+from ridgefill.plan import Identity
+from ridgefill.schedule import run
+from ridgefill.selectors import SELECTORS, selector
+from ridgefill.selectors.attention import Attention
+from ridgefill.selectors.base import View
+from ridgefill.selectors.digits import Digits
+from ridgefill.selectors.question_blind import QuestionBlind
+from ridgefill.selectors.random import Random
+
+
+class DigitWords:
+    """A tokenizer whose tokens 0, 10, 20, ... hold a digit and whose token 30 is special."""
+
+    all_special_ids = (30,)
+
+    def __len__(self) -> int:
+        return 97
+
+    def batch_decode(self, ids: list[list[int]]) -> list[str]:
+        return [f"a{token}" if token % 10 == 0 else "word" for (token,) in ids]
+
+
+@st.composite
+def views(draw: st.DrawFn, asks: bool = True) -> View:
+    length = draw(st.integers(2, 300))
+    prefix = draw(st.integers(1, length - 1))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 1000)))
+    ids = torch.randint(0, 97, (length,), generator=generator)
+    # Few distinct values, so that ties are common.
+    attention = torch.randint(0, 9, (prefix,), generator=generator).float() / 8
+    return View(ids, prefix, attention)
+
+
+@pytest.mark.parametrize("name", sorted(SELECTORS))
+@settings(max_examples=60, deadline=None)
+@given(view=views())
+def test_contract(name: str, view: View) -> None:
+    """Sorted, unique, in the prefix, as many as promised, the same again; it asks only with rows of the prompt."""
+    chosen = selector(name, DigitWords())
+    rows = chosen.select(view)
+    assert chosen.name == name
+    assert rows.dtype == torch.int64
+    assert rows.tolist() == sorted(set(rows.tolist()))
+    assert all(0 <= row < view.prefix for row in rows.tolist())
+    assert len(rows) == chosen.budget(view)
+    if name != "digits":
+        assert len(rows) == min(math.ceil(len(view.ids) / 10), view.prefix)
+    assert torch.equal(selector(name, DigitWords()).select(view), rows)
+    asks = chosen.asks(len(view.ids), view.prefix)
+    assert all(0 <= row < len(view.ids) for row in asks)
+    assert bool(chosen.layers) == bool(asks)
+
+
+@settings(max_examples=60, deadline=None)
+@given(view=views())
+def test_attention_leaves_no_better_row_out(view: View) -> None:
+    kept = set(Attention().select(view).tolist())
+    left = [float(view.attention[row]) for row in range(view.prefix) if row not in kept]
+    assert all(float(view.attention[row]) >= max(left, default=0) for row in kept)
+
+
+@settings(max_examples=60, deadline=None)
+@given(view=views())
+def test_digits_are_exactly_the_digit_tokens(view: View) -> None:
+    expected = [i for i in range(view.prefix) if view.ids[i] % 10 == 0 and view.ids[i] != 30]
+    assert Digits.of(DigitWords()).select(view).tolist() == expected
+
+
+def test_who_asks() -> None:
+    assert Attention().asks(1000, 488) == range(936, 1000)
+    assert QuestionBlind().asks(1000, 488) == range(424, 488)
+    assert Attention().asks(20, 15) == range(20)
+    assert QuestionBlind().asks(20, 15) == range(15)
+
+
+def test_random_has_a_seed_of_its_own_for_each_prompt() -> None:
+    ids = torch.arange(400)
+    first, again = (Random().select(View(ids, 350, torch.empty(0))) for _ in range(2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, Random().select(View(ids + 1, 350, torch.empty(0))))
+    assert not torch.equal(first, Random(seed=1).select(View(ids, 350, torch.empty(0))))
+
+
+def test_attention_reads_what_the_model_attends_to(model: Any, prompt: torch.Tensor) -> None:
+    """The rows that a run chooses are the best by the model's own eager attention in layers 1 and 3."""
+    done = run(model, Identity(4), prompt, tail=6, rows=Attention(layers=(1, 3, 5)), chunk=7)
+    model.config._attn_implementation = "eager"
+    weights = model(prompt[:, :-1], output_attentions=True).attentions
+    mass = sum(weights[layer][0, :, :, :34].sum((0, 1)) for layer in (1, 3))
+    assert isinstance(mass, torch.Tensor)
+    assert done.rows.tolist() == sorted(mass.topk(4).indices.tolist()) + list(range(34, 39))
+
+
+@pytest.mark.parametrize("name", sorted(SELECTORS))
+def test_every_selector_runs(name: str, model: Any, prompt: torch.Tensor) -> None:
+    chosen = selector(name, DigitWords())
+    done = run(model, Identity(4), prompt, tail=6, rows=chosen)
+    expected = 4 if name != "digits" else int((prompt[0, :34] % 10 == 0).sum() - (prompt[0, :34] == 30).sum())
+    assert len(done.rows) == expected + 5
+
+
+def test_layers_above_the_split_are_refused_before_any_work(model: Any, prompt: torch.Tensor) -> None:
+    with pytest.raises(FillUsageError, match="not below the split"):
+        run(model, Identity(3), prompt, tail=6, rows=Attention())
+
+
+def test_an_unknown_selector_is_refused_with_the_list() -> None:
+    with pytest.raises(FillUsageError, match="attention, random, question_blind, longer_tail, digits"):
+        selector("best", None)
