@@ -12,6 +12,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "maps": ("ridgefill.commands.maps:maps", "Fit, inspect, verify, convert and cost the ridge maps."),
     "generate": ("ridgefill.commands.generate:generate", "Generate text with a filled prefill."),
     "bench": ("ridgefill.commands.bench:bench", "Time this machine, as ratios against what you would use instead."),
+    "demo": ("ridgefill.commands.demo:demo", "Show the promise on a study of its own; --tamper shows it being broken."),
     "doctor": ("ridgefill.commands.doctor:doctor", "Say what is installed, what is missing, and how to get it."),
 }
 
