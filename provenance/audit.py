@@ -6,13 +6,14 @@ The ledger comes first: pins from a chain that does not hold prove nothing, so i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ledger import events
 from ledger.chain import leaf_hash
 from ledger.encode import parse
-from ledger.errors import UsageProblem
 from ledger.events.base import Body
 from ledger.findings import Finding, Severity, error, exit_code
 from ledger.session import own_pins
@@ -20,13 +21,14 @@ from ledger.store import Store
 from ledger.verify import MAX_SIDE_BODY, Verifier
 from provenance import external
 from provenance.buildcheck import check_build, compare_builds
-from provenance.claimcheck import check_claims
+from provenance.claimcheck import check_claim
 from provenance.evidence import Evidence, collect
+from provenance.hashing import Advance, bar, cores
 from provenance.maps import check_maps
 from provenance.measure import check
 from provenance.pins import Pin
 
-_FILES = ("study", "file", "model", "dataset", "records")
+_FILE_KINDS = ("study", "file", "model", "dataset", "records")
 
 
 @dataclass
@@ -55,9 +57,11 @@ def audit(folder: Path, parts: tuple[str, ...], *, progress: bool = False) -> Re
     chain = verifier.result()
     evidence = collect(entries, chain.book)
     report = Report(findings=[*chain.findings, *evidence.findings])
-    for part in parts:
-        for count, findings in PARTS[part](evidence, folder, progress):
-            report.checked += count
+    total = sum(pin.size or 0 for _, pin in evidence.pins)
+    with bar(total if progress else 0) as advance, ThreadPoolExecutor(cores()) as pool:
+        jobs = [job for part in parts for job in PARTS[part](evidence, folder, advance)]
+        for findings in pool.map(lambda job: job(), jobs):
+            report.checked += 1
             report.findings += findings
     if report.checked == 0:
         report.findings.append(
@@ -72,48 +76,42 @@ def audit(folder: Path, parts: tuple[str, ...], *, progress: bool = False) -> Re
     return report
 
 
-Checks = Iterator[tuple[int, list[Finding]]]
+# A check of one thing: called, it gives its findings. Checks run side by side and are told in order.
+Check = Callable[[], list[Finding]]
 
 
-def _check_files(evidence: Evidence, folder: Path, progress: bool) -> Checks:
+def _files(evidence: Evidence, folder: Path, advance: Advance | None) -> Iterator[Check]:
     """Claims as registered, the study's own files, models, data sets, sealed records, and external.tsv."""
-    if evidence.claims:
-        yield len(evidence.claims), check_claims(evidence.claims, folder)
-    for where, pin in _of(evidence, *_FILES):
-        yield 1, check(pin, folder, where, progress=progress)
-    try:
-        rows = external.load((folder / external.FILE).read_bytes())
-    except FileNotFoundError:
-        return
-    except UsageProblem as problem:
-        yield 1, [error("bad-table", external.FILE, problem.line(), exit_code=2)]
-        return
-    yield len(rows), external.check(rows, folder)
+    for name, (where, claim) in evidence.claims.items():
+        yield partial(check_claim, name, claim, folder, where)
+    for where, pin in _of(evidence, *_FILE_KINDS):
+        yield partial(check, pin, folder, where, advance=advance)
+    yield from external.checks(folder)
 
 
-def _check_maps(evidence: Evidence, folder: Path, progress: bool) -> Checks:
+def _maps(evidence: Evidence, folder: Path, advance: Advance | None) -> Iterator[Check]:
     for where, pin in _of(evidence, "maps"):
-        yield 1, check_maps(pin, folder, where, progress=progress)
+        yield partial(check_maps, pin, folder, where, advance=advance)
 
 
-def _check_source(evidence: Evidence, folder: Path, progress: bool) -> Checks:
+def _source(evidence: Evidence, folder: Path, advance: Advance | None) -> Iterator[Check]:
     for where, pin in _of(evidence, "source"):
-        yield 1, check(pin, folder, where, progress=progress)
+        yield partial(check, pin, folder, where, advance=advance)
 
 
-def _check_builds(evidence: Evidence, folder: Path, progress: bool) -> Checks:
+def _builds(evidence: Evidence, folder: Path, advance: Advance | None) -> Iterator[Check]:
     """Each build against this machine, and what really ran against what its start had pinned."""
     for where, pin in _of(evidence, "build"):
-        yield 1, check_build(pin, where, progress=progress)
+        yield partial(check_build, pin, where, advance=advance)
     for run, pinned, ran in evidence.builds:
-        yield 1, compare_builds(pinned, ran, f"run {run}: {pinned.label}")
+        yield partial(compare_builds, pinned, ran, f"run {run}: {pinned.label}")
 
 
-PARTS: dict[str, Callable[[Evidence, Path, bool], Checks]] = {
-    "files": _check_files,
-    "maps": _check_maps,
-    "builds": _check_builds,
-    "source": _check_source,
+PARTS: dict[str, Callable[[Evidence, Path, Advance | None], Iterator[Check]]] = {
+    "files": _files,
+    "maps": _maps,
+    "builds": _builds,
+    "source": _source,
 }
 
 

@@ -7,16 +7,16 @@ from importlib import metadata
 from pathlib import Path
 
 from ledger.findings import Finding, error
-from provenance.hashing import Hashed, hash_files
+from provenance.hashing import Advance, Hashed, hash_files
 from provenance.mapped import unlabel
 from provenance.measure import REFUSALS
 from provenance.pins import Pin
 from provenance.source import source_pin
 
 
-def check_build(pin: Pin, where: str, *, progress: bool = False) -> list[Finding]:
+def check_build(pin: Pin, where: str, *, advance: Advance | None = None) -> list[Finding]:
     """One finding for each binary, package version and source tree that is another one here, or not here."""
-    return _binaries(pin, where, progress) + _words(pin, where)
+    return _binaries(pin, where, advance) + _words(pin, where)
 
 
 def compare_builds(pinned: Pin, ran: Pin, where: str) -> list[Finding]:
@@ -39,7 +39,7 @@ def compare_builds(pinned: Pin, ran: Pin, where: str) -> list[Finding]:
     return findings
 
 
-def _binaries(pin: Pin, where: str, progress: bool) -> list[Finding]:
+def _binaries(pin: Pin, where: str, advance: Advance | None) -> list[Finding]:
     """The binaries of a build against those on this machine."""
     expected, findings = {}, []
     for name, digest in sorted((pin.files or {}).items()):
@@ -47,7 +47,7 @@ def _binaries(pin: Pin, where: str, progress: bool) -> list[Finding]:
             expected[bytes(unlabel(name))] = name, digest
         except ValueError as problem:
             findings.append(error("bad-pin", where, str(problem), exit_code=5))
-    results = hash_files([(path, _size(path)) for path in expected], progress=progress)
+    results = hash_files([(path, _size(path)) for path in expected], advance=advance)
     absent = [path for path, result in results.items() if isinstance(result, FileNotFoundError)]
     if absent and len(absent) == len(expected):
         return [*findings, _absent(where, f"none of its {len(absent)} binaries is on this machine")]

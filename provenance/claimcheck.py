@@ -10,41 +10,31 @@ from ledger.events.claim import Claim
 from ledger.findings import Finding, error, warning
 
 
-def check_claims(registered: dict[str, tuple[str, Claim]], folder: Path) -> list[Finding]:
-    """{claim name: (where, newest version)} of the ledger against the study's claims.toml.
+def check_claim(name: str, registered: Claim, folder: Path, where: str) -> list[Finding]:
+    """The newest registered version of a claim against the study's claims.toml, field by field.
 
     The digests of a claim's files are left to the pins, so that each difference is found once.
     """
+    place = f"{where}: claim {name}"
     if not (folder / CLAIMS_FILE).exists():
-        return [warning("no-claims-file", CLAIMS_FILE, "is not in the study's folder; the ledger's text counts")]
+        return [warning("no-claims-file", place, f"there is no {CLAIMS_FILE}; the ledger's text counts")]
     try:
         written = {claim.claim: claim for claim in read_claims(folder)}
     except UsageProblem as problem:
-        return [error("claims-file", CLAIMS_FILE, problem.message, exit_code=5, hint=problem.hint)]
-    findings = []
-    for name, (where, claim) in registered.items():
-        place = f"{where}: claim {name}"
-        if name not in written:
-            findings.append(
-                error("claim-edited", place, f"is not in {CLAIMS_FILE}", exit_code=5, expected=claim.text, found="")
-            )
-            continue
-        before, now = claim.model_dump(exclude={"files"}), written[name].model_dump(exclude={"files"})
-        findings += [
-            error(
-                "claim-edited",
-                f"{place}: {field}",
-                f"{CLAIMS_FILE} differs from what was registered",
-                exit_code=5,
-                hint="ridgefill ledger amend, or put the registered text back",
-                expected=str(before[field]),
-                found=str(now[field]),
-            )
-            for field in before
-            if before[field] != now[field]
-        ]
-    findings += [
-        warning("unregistered", CLAIMS_FILE, f"claim {name} is not registered", "ridgefill ledger register")
-        for name in sorted(written.keys() - registered.keys())
+        return [error("claims-file", place, problem.message, exit_code=5, hint=problem.hint)]
+    if name not in written:
+        return [error("claim-edited", place, f"is not in {CLAIMS_FILE}", exit_code=5, expected=registered.text)]
+    before, now = registered.model_dump(exclude={"files"}), written[name].model_dump(exclude={"files"})
+    return [
+        error(
+            "claim-edited",
+            f"{place}: {field}",
+            f"{CLAIMS_FILE} differs from what was registered",
+            exit_code=5,
+            hint="ridgefill ledger amend, or put the registered text back",
+            expected=str(before[field]),
+            found=str(now[field]),
+        )
+        for field in before
+        if before[field] != now[field]
     ]
-    return findings

@@ -17,6 +17,7 @@ _HELP = {
     "builds": "Check builds against this machine, and what ran against what was pinned.",
     "source": "Check the source trees that ran against those on the disk.",
 }
+_VERDICTS = {0: "HOLDS", 3: "TAMPERED", 4: "TORN", 6: "NOT CHECKED"}
 
 
 @click.group()
@@ -50,8 +51,8 @@ def _command(name: str, parts: tuple[str, ...]) -> click.Command:
             return report.exit_code
         for finding in report.findings:
             say(finding.line())
-        verdict = "HOLDS" if report.exit_code == 0 else "NOT CHECKED" if report.exit_code == 6 else "DIFFERS"
-        click.echo(f"{verdict}: {report.checked} pins checked, {report.errors} findings")
+        verdict = _VERDICTS.get(report.exit_code, "DIFFERS")
+        click.echo(f"{verdict}: {report.checked} checked, {report.errors} at fault")
         return report.exit_code
 
     return command

@@ -7,8 +7,9 @@ a newline in one cannot break a row.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple, dataclass, fields
+from functools import partial
 from pathlib import Path
 
 from ledger.errors import UsageProblem
@@ -95,29 +96,39 @@ def row_for(path: bytes, source: str, base: Path, *, revision: str = "", licence
     return Row(escape(path), hashed.size, hashed.sha256, source, revision, licence, note)
 
 
-def check(rows: Iterable[Row], base: Path) -> list[Finding]:
-    """Hash every outside file anew: one finding for each that differs or is not here."""
-    findings = []
+def checks(base: Path) -> Iterator[Callable[[], list[Finding]]]:
+    """One check for each outside file of the study's table; one that fails for a table that cannot be read."""
+    try:
+        rows = load((base / FILE).read_bytes())
+    except FileNotFoundError:
+        return
+    except UsageProblem as problem:
+        bad = error("bad-table", FILE, problem.message, exit_code=2, expected=problem.expected, found=problem.found)
+        yield lambda: [bad]
+        return
     for row in rows:
-        where = f"{FILE}: {row.path}"
-        try:
-            found = hash_located(locate(row.source, base))
-        except REFUSALS as problem:
-            findings.append(refused(where, problem))
-        else:
-            expected = Hashed(row.sha256, row.bytes)
-            if found != expected:
-                findings.append(
-                    error(
-                        "differs",
-                        where,
-                        "differs",
-                        exit_code=5,
-                        expected=f"{expected.sha256} of {expected.size} bytes",
-                        found=f"{found.sha256} of {found.size} bytes",
-                    )
-                )
-    return findings
+        yield partial(check_row, row, base)
+
+
+def check_row(row: Row, base: Path) -> list[Finding]:
+    """Hash one outside file anew; empty when it is what its row says."""
+    where = f"{FILE}: {row.path}"
+    try:
+        found = hash_located(locate(row.source, base))
+    except REFUSALS as problem:
+        return [refused(where, problem)]
+    if found == Hashed(row.sha256, row.bytes):
+        return []
+    return [
+        error(
+            "differs",
+            where,
+            "differs",
+            exit_code=5,
+            expected=f"{row.sha256} of {row.bytes} bytes",
+            found=f"{found.sha256} of {found.size} bytes",
+        )
+    ]
 
 
 def _wrong(number: int, message: str, expected: str, found: str) -> UsageProblem:

@@ -100,7 +100,7 @@ def hash_file(path: bytes, cache: HashCache | None = None, advance: Advance | No
 
 
 def hash_files(
-    files: Iterable[tuple[bytes, int]], *, cache: HashCache | None = None, progress: bool = False
+    files: Iterable[tuple[bytes, int]], *, cache: HashCache | None = None, advance: Advance | None = None
 ) -> dict[bytes, Hashed | OSError | Differs]:
     """Hash many (path, size in bytes); a file that cannot be hashed has its error as its value."""
     files = list(files)
@@ -112,8 +112,7 @@ def hash_files(
             return error
 
     large = sorted((size, path) for path, size in files if size >= LARGE)
-    total = sum(size for _, size in files)
-    with _bar(total, show=progress) as advance, ThreadPoolExecutor(_workers()) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         running = {path: pool.submit(attempt, path) for _, path in reversed(large)}
         results = {path: attempt(path) for path, size in files if size < LARGE}
         results.update((path, future.result()) for path, future in running.items())
@@ -122,21 +121,22 @@ def hash_files(
     return results
 
 
-def _workers() -> int:
+def cores() -> int:
+    """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextlib.contextmanager
-def _bar(total: int, *, show: bool) -> Iterator[Advance | None]:
-    """A bar of bytes on stderr when a person is watching and the work is long; else nothing."""
-    if not (show and total >= 256 * LARGE and sys.stderr.isatty()):
+def bar(total: int) -> Iterator[Advance | None]:
+    """A bar over `total` bytes on stderr when a person is watching and the work is long; else None."""
+    if total < 256 * LARGE or not sys.stderr.isatty():
         yield None
         return
     lock = threading.Lock()
-    with click.progressbar(length=total, label="hashing", file=sys.stderr, show_pos=False) as bar:
+    with click.progressbar(length=total, label="hashing", file=sys.stderr, show_pos=False) as shown:
 
         def advance(count: int) -> None:
             with lock:
-                bar.update(count)
+                shown.update(count)
 
         yield advance

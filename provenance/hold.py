@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ledger.errors import CannotCheck, Differs
 from ledger.findings import Finding, error
-from provenance.hashing import hash_descriptor, open_file
+from provenance.hashing import Advance, hash_descriptor, open_file
 from provenance.measure import check
 from provenance.pins import Pin
 from provenance.sources import locate
@@ -40,7 +40,7 @@ class Held:
 
 
 @contextmanager
-def hold(pins: Sequence[Pin], base: Path) -> Iterator[Held]:
+def hold(pins: Sequence[Pin], base: Path, advance: Advance | None = None) -> Iterator[Held]:
     """Check pins and keep their files open. Raises Differs or CannotCheck for the first that does not."""
     with ExitStack() as stack:
         descriptors = {}
@@ -51,9 +51,9 @@ def hold(pins: Sequence[Pin], base: Path) -> Iterator[Held]:
                 descriptor = open_file(path)
                 stack.callback(os.close, descriptor)
                 descriptors[pin.label] = (path, descriptor, os.fstat(descriptor))
-                _demand(pin, hash_descriptor(descriptor).sha256)
+                _demand(pin, hash_descriptor(descriptor, advance).sha256)
             else:
-                _demand_holds(check(pin, base))
+                _demand_holds(check(pin, base, advance=advance))
         yield Held(pins, base, descriptors)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import orjson
 
 from ledger.findings import Finding, error, warning
+from provenance.hashing import Advance
 from provenance.manifest import check_name, escape
 from provenance.measure import REFUSALS, compare, refused, take
 from provenance.pins import Pin
@@ -18,10 +19,10 @@ SUMS = "SHA256SUMS"
 _UNCOVERED = {MANIFEST, SUMS, "LICENSE"}
 
 
-def check_maps(pin: Pin, base: Path, where: str, *, progress: bool = False) -> list[Finding]:
+def check_maps(pin: Pin, base: Path, where: str, *, advance: Advance | None = None) -> list[Finding]:
     """Hash a pinned map folder once; one finding for each file that its pin or its lists contradict."""
     try:
-        found = take(pin.kind, pin.name, pin.source, base, walk=pin.walk, progress=progress)
+        found = take(pin.kind, pin.name, pin.source, base, walk=pin.walk, advance=advance)
         folder = locate(pin.source, base).path
     except REFUSALS as problem:
         return [refused(where, problem)]

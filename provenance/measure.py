@@ -10,7 +10,7 @@ from pathlib import Path
 from ledger.errors import CannotCheck, Differs, UsageProblem
 from ledger.findings import Finding, error
 from provenance.cache import HashCache
-from provenance.hashing import Hashed, hash_file
+from provenance.hashing import Advance, Hashed, hash_file
 from provenance.pins import Kind, Pin, Walk
 from provenance.sources import Located, locate
 from provenance.tree import hash_tree
@@ -27,7 +27,7 @@ def take(
     *,
     walk: Walk | None = None,
     cache: HashCache | None = None,
-    progress: bool = False,
+    advance: Advance | None = None,
 ) -> Pin:
     """Pin what `source` names as it is on the disk now: a file by its bytes, a folder as a tree.
 
@@ -36,7 +36,7 @@ def take(
     located = locate(source, base)
     if located.path.is_dir():
         walk = walk or Walk()
-        tree = hash_tree(located.path, walk, within=located.within, cache=cache, progress=progress)
+        tree = hash_tree(located.path, walk, within=located.within, cache=cache, advance=advance)
         return Pin(
             kind=kind,
             name=name,
@@ -47,15 +47,15 @@ def take(
             walk=walk,
             files=tree.files,
         )
-    hashed = hash_located(located, cache)
+    hashed = hash_located(located, cache, advance)
     return Pin(kind=kind, name=name, source=source, digest=hashed.sha256, size=hashed.size)
 
 
-def hash_located(located: Located, cache: HashCache | None = None) -> Hashed:
+def hash_located(located: Located, cache: HashCache | None = None, advance: Advance | None = None) -> Hashed:
     """The digest of a located file, or of a member of a wheel. Raises CannotCheck when it cannot be read."""
     try:
         if not located.member:
-            return hash_file(os.fsencode(located.path), cache)
+            return hash_file(os.fsencode(located.path), cache, advance)
         with zipfile.ZipFile(located.path) as archive, archive.open(located.member) as member:
             size = archive.getinfo(located.member).file_size
             return Hashed(hashlib.file_digest(member, "sha256").hexdigest(), size)  # type: ignore[arg-type]
@@ -101,14 +101,14 @@ def _differs(where: str, message: str, expected: str | None, found: str | None) 
     return error("differs", where, message, exit_code=5, expected=expected or "nothing", found=found or "nothing")
 
 
-def check(pin: Pin, base: Path, where: str = "", *, progress: bool = False) -> list[Finding]:
+def check(pin: Pin, base: Path, where: str = "", *, advance: Advance | None = None) -> list[Finding]:
     """Compute a pin again, the way it was computed, and compare; a failure to do so is a finding too.
 
     Never uses the cache.
     """
     where = where or pin.label
     try:
-        found = take(pin.kind, pin.name, pin.source, base, walk=pin.walk, progress=progress)
+        found = take(pin.kind, pin.name, pin.source, base, walk=pin.walk, advance=advance)
     except REFUSALS as problem:
         return [refused(where, problem)]
     return compare(pin, found, where)

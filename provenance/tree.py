@@ -12,7 +12,7 @@ from stat import S_ISDIR
 
 from ledger.errors import CannotCheck, Differs
 from provenance.cache import HashCache
-from provenance.hashing import hash_files
+from provenance.hashing import Advance, hash_files
 from provenance.manifest import escape, tree_digest
 from provenance.pins import Walk
 
@@ -66,7 +66,7 @@ class Tree:
 def list_tree(root: Path, walk: Walk, *, within: Path | None = None) -> Listing:
     """List a tree; links may lead to files under `within` (default: the root itself).
 
-    Raises CannotCheck when the root is no folder or a pattern of `walk.only` matches nothing.
+    Raises CannotCheck when the root cannot be walked or a pattern of `walk.only` matches nothing.
     """
     top = os.fsencode(root)
     limit = os.path.realpath(os.fsencode(within or root))
@@ -74,8 +74,10 @@ def list_tree(root: Path, walk: Walk, *, within: Path | None = None) -> Listing:
     unmatched = set(walk.only)
     try:
         entries = list(_entries(top, b"", walk.ignore, listing.refused))
-    except NotADirectoryError:
-        raise CannotCheck(f"'{escape(top)}' is not a folder", expected="a folder", found="a file") from None
+    except OSError as error:
+        raise CannotCheck(
+            f"'{escape(top)}' cannot be walked", expected="a folder", found=error.strerror or str(error)
+        ) from None
     for name, entry in entries:
         if walk.only:
             matching = {pattern for pattern in walk.only if fnmatchcase(name, os.fsencode(pattern))}
@@ -99,11 +101,11 @@ def hash_tree(
     *,
     within: Path | None = None,
     cache: HashCache | None = None,
-    progress: bool = False,
+    advance: Advance | None = None,
 ) -> Tree:
     """Hash a tree. Raises Differs naming what is refused, CannotCheck for an empty or absent one."""
     listing = list_tree(root, walk, within=within)
-    hashed = hash_files(listing.files.values(), cache=cache, progress=progress)
+    hashed = hash_files(listing.files.values(), cache=cache, advance=advance)
     files: dict[str, str] = {}
     size = 0
     refused = list(listing.refused)
@@ -130,7 +132,7 @@ def hash_tree(
 def _entries(
     root: bytes, below: bytes, ignore: tuple[str, ...], refused: list[Refusal]
 ) -> Iterator[tuple[bytes, os.DirEntry[bytes]]]:
-    """Every entry that is no folder, in byte order of names within a folder."""
+    """Every entry that is no folder, in no particular order. Raises OSError when the root cannot be read."""
     patterns = [os.fsencode(pattern) for pattern in ignore]
     folders = [below]
     while folders:

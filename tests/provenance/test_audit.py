@@ -236,6 +236,37 @@ def test_a_read_only_study_is_audited_and_nothing_is_written(study: Study) -> No
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
 
 
+NO_WRITES = """
+import os, sys
+root = os.path.realpath(sys.argv[3])
+
+def refuse(event, arguments):
+    writes = event == "open" and (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    changes = event in {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink"}
+    named = arguments and isinstance(arguments[0], (str, bytes, os.PathLike)) and os.fsdecode(arguments[0])
+    if (writes or changes) and named and os.path.realpath(named).startswith(root):
+        os.write(2, f"{event} {named}".encode())
+        os._exit(99)
+
+sys.addaudithook(refuse)
+from ledger.console import guard
+from provenance.cli import audit
+guard(audit)
+"""
+
+
+def test_not_one_call_that_writes_is_made_in_the_study(study: Study) -> None:
+    """Stronger than permissions, which root does not feel."""
+    arguments = ["all", "-C", str(study.folder)]
+    for spoil in (None, study.folder / "model.bin"):
+        if spoil:
+            _flip(spoil)
+        done = subprocess.run(
+            [sys.executable, "-c", NO_WRITES, *arguments], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == (5 if spoil else 0), done.stderr
+
+
 def test_the_answer_has_the_same_bytes_whatever_the_hash_seed(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     for path in (study.folder / "model.bin", study.library, study.folder / "maps" / "proj.L8.safetensors"):
         _flip(path)

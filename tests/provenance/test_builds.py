@@ -60,6 +60,35 @@ def test_two_builds_that_print_one_version_and_differ_in_bytes_are_told_apart(tm
     assert second[label(bytes(library))] == hashlib.sha256(library.read_bytes()).hexdigest()
 
 
+LLAMA = """
+import ctypes, pathlib
+library = ctypes.CDLL(str(pathlib.Path(__file__).with_name("libengine.so")))
+llama_print_system_info = library.version
+llama_print_system_info.restype = ctypes.c_char_p
+"""
+
+
+@needs_gcc
+def test_llamacpp_is_the_libraries_it_has_loaded_whatever_it_says_of_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A binding with a real library inside, standing in for llama-cpp-python, which takes minutes to compile."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    package = tmp_path / "llama_cpp"
+    code = "from provenance.builds import llamacpp_build; print(llamacpp_build('l').model_dump_json())"
+    pins = []
+    for answer in (1, 2):
+        library = _compile(package, answer)
+        (package / "__init__.py").write_text(LLAMA)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        pins.append(json.loads(done.stdout))
+    first, second = pins
+    assert first["detail"] == second["detail"]
+    assert first["detail"]["system_info"] == "1.0"
+    assert first["digest"] != second["digest"]
+    assert first["files"][label(bytes(library))] != second["files"][label(bytes(library))]
+
+
 @needs_gcc
 def test_a_library_replaced_since_it_was_loaded_is_not_mistaken_for_what_runs(tmp_path: Path) -> None:
     library = _compile(tmp_path / "new\nline dir", 1)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.errors import UsageProblem
-from provenance.external import FILE, HEADER, Row, check, dump, load, row_for, write
+from provenance.external import FILE, HEADER, Row, check_row, checks, dump, load, row_for, write
 from provenance.manifest import escape
 
 DIGEST = "0" * 64
@@ -72,9 +72,9 @@ def test_each_outside_file_is_found_out_by_itself(tmp_path: Path) -> None:
     write(rows, tmp_path)
     read = load((tmp_path / FILE).read_bytes())
     assert [row.path for row in read] == ["a", "b", "c"]
-    assert check(read, tmp_path) == []
+    assert [found for row in read for found in check_row(row, tmp_path)] == []
     (tmp_path / "a").write_text("A")
     (tmp_path / "b").unlink()
-    findings = check(read, tmp_path)
+    findings = [found for check in checks(tmp_path) for found in check()]
     assert [(finding.where, finding.exit_code) for finding in findings] == [(f"{FILE}: a", 5), (f"{FILE}: b", 5)]
     assert findings[0].expected.endswith("of 1 bytes")

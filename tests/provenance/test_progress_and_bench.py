@@ -17,9 +17,12 @@ from provenance.bench import command
 
 HASH = """
 import os, sys
-from provenance.hashing import hash_files
+from provenance.hashing import bar, hash_files
 path = os.fsencode(sys.argv[1])
-print(hash_files([(path, os.path.getsize(path))], progress=True)[path].sha256)
+size = os.path.getsize(path)
+with bar(size) as advance:
+    hashed = hash_files([(path, size)], advance=advance)[path]
+print(hashed.sha256)
 """
 
 
@@ -59,6 +62,7 @@ def test_a_bar_on_a_terminal_goes_to_stderr_only(large: Path) -> None:
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="nothing to compare with")
 def test_the_benchmark_prints_ratios_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("provenance.bench._SMALL_FILES", 200)
     done = CliRunner().invoke(command, ["--bytes", "3000000", "--rounds", "1", "--json"], catch_exceptions=False)
     answer = json.loads(done.stdout)
     assert all(answer[name] > 0 for name in ("one_file", "two_files", "two_files_sha256sum", "small_files"))

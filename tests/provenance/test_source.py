@@ -227,10 +227,19 @@ def test_the_state_is_of_what_ran_and_not_of_head_at_the_end(repo: Path) -> None
     assert hash_tree(repo, SOURCE_WALK).digest != before
 
 
-def test_every_editable_project_is_captured() -> None:
-    projects = editable_projects()
-    assert "ridgefill" in {name.lower() for name in projects} or not projects
-    assert set(capture_editable()) == set(projects)
+def test_a_second_project_in_editable_mode_is_not_overlooked(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bug log row 17: `pip install -e ../lib` with a dirty lib. The metadata is what pip writes (PEP 610)."""
+    spaced = repo.rename(tmp_path / "a lib")
+    metadata = tmp_path / "site" / "some_lib-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: some-lib\nVersion: 1.0\n")
+    (metadata / "direct_url.json").write_text(f'{{"url": "{spaced.as_uri()}", "dir_info": {{"editable": true}}}}')
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    (spaced / "code.py").write_text("answer = 41\n")
+    assert editable_projects()["some-lib"] == spaced
+    assert capture_editable()["some-lib"].changed.first == ["code.py"]
 
 
 def test_a_packages_source_is_pinned_without_git_and_without_importing_it(tmp_path: Path) -> None:
