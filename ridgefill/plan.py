@@ -88,19 +88,29 @@ def choose(fill: Fill, split: int | None, model: Any) -> Predictor | NoFill | No
     return fill
 
 
+def check_split(config: Any, split: int) -> None:
+    """Raises FillUsageError unless there are layers below `split` and from it on."""
+    if not 1 <= split < _layers(config):
+        raise FillUsageError("the split is out of range", expected=f"1 to {_layers(config) - 1}", found=str(split))
+
+
+def _layers(config: Any) -> int:
+    return len(family_of(config).layer_kinds(config))
+
+
 def make_plan(model: Any, arm: Predictor | NoFill | None, prompt: Prompt, tail: int, least: int | None) -> Plan:
     """How prompts run. Raises FillUsageError for a split or tail out of range.
 
     A prompt of at most `least` tokens, 2 * tail unless given, runs exactly: filling it would save little. The
     shortest prompt of a batch decides for all of it.
     """
-    layers, length, shortest = len(family_of(model).layer_kinds(model.config)), prompt.length, prompt.shortest
-    if tail < 1:
-        raise FillUsageError("the tail is too short", expected="at least 1 token", found=str(tail))
+    layers, length, shortest = _layers(model.config), prompt.length, prompt.shortest
+    floor = arm.manifest.tail.min if isinstance(arm, Maps) else 1
+    if tail < floor:
+        raise FillUsageError("the tail is too short", expected=f"at least {floor} tokens", found=str(tail))
     if arm is None:
         return Plan(length, layers, layers, length, "no fill was asked for")
-    if not 1 <= arm.split < layers:
-        raise FillUsageError("the split is out of range", expected=f"1 to {layers - 1}", found=str(arm.split))
+    check_split(model.config, arm.split)
     least = 2 * tail if least is None else least
     if shortest <= least:
         because = f"its {shortest} tokens are not more than min_prompt, {least}"

@@ -28,8 +28,8 @@ SELECTORS: dict[str, Callable[[Any], Selector]] = {
 }
 
 
-def selector(name: str, tokenizer: Any) -> Selector:
-    """The selector `name` with its default parameters; raises FillUsageError for an unknown name."""
+def selector(name: str) -> Callable[[Any], Selector]:
+    """How to make the selector `name` for a tokenizer; raises FillUsageError for an unknown name."""
     if name not in SELECTORS:
         raise FillUsageError("no such row selector", expected=", ".join(SELECTORS), found=repr(name))
-    return SELECTORS[name](tokenizer)
+    return SELECTORS[name]

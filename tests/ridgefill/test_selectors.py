@@ -49,7 +49,7 @@ def views(draw: st.DrawFn, asks: bool = True) -> View:
 @given(view=views())
 def test_contract(name: str, view: View) -> None:
     """Sorted, unique, in the prefix, as many as promised, the same again; it asks only with rows of the prompt."""
-    chosen = selector(name, DigitWords())
+    chosen = selector(name)(DigitWords())
     rows = chosen.select(view)
     assert chosen.name == name
     assert rows.dtype == torch.int64
@@ -58,7 +58,7 @@ def test_contract(name: str, view: View) -> None:
     assert len(rows) == chosen.budget(view)
     if name != "digits":
         assert len(rows) == min(math.ceil(len(view.ids) / 10), view.prefix)
-    assert torch.equal(selector(name, DigitWords()).select(view), rows)
+    assert torch.equal(selector(name)(DigitWords()).select(view), rows)
     asks = chosen.asks(len(view.ids), view.prefix)
     assert all(0 <= row < len(view.ids) for row in asks)
     assert bool(chosen.layers) == bool(asks)
@@ -106,7 +106,7 @@ def test_attention_reads_what_the_model_attends_to(model: Any, prompt: torch.Ten
 
 @pytest.mark.parametrize("name", sorted(SELECTORS))
 def test_every_selector_runs(name: str, model: Any, prompt: torch.Tensor) -> None:
-    chosen = selector(name, DigitWords())
+    chosen = selector(name)(DigitWords())
     done = run(model, Identity(4), prompt, tail=6, rows=chosen)
     expected = 4 if name != "digits" else int((prompt[0, :34] % 10 == 0).sum() - (prompt[0, :34] == 30).sum())
     assert len(done.rows) == expected + 5
@@ -119,4 +119,4 @@ def test_layers_above_the_split_are_refused_before_any_work(model: Any, prompt: 
 
 def test_an_unknown_selector_is_refused_with_the_list() -> None:
     with pytest.raises(FillUsageError, match="attention, random, question_blind, longer_tail, digits"):
-        selector("best", None)
+        selector("best")

@@ -1,0 +1,152 @@
+"""`ridgefill generate`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from ledger.console import json_option, print_json, say
+
+PATH = click.Path(path_type=Path)
+ARMS = ("map", "identity", "none", "exact")
+
+
+@click.command()
+@click.argument("model")
+@click.option("--maps", "folder", type=PATH, help="The map folder; --fill map needs it.")
+@click.option("--fill", type=click.Choice(ARMS), default="map", show_default=True, help="What fills late layers.")
+@click.option("--split", type=int, help="The first layer that filled rows do not run; the maps' own by default.")
+@click.option("--tail", type=int, help="Last prompt tokens that run exactly; the maps' default, else 512.")
+@click.option("--rows", help="A selector of further exact rows: attention, random, question_blind, ...")
+@click.option("--prompt", help="The prompt; without it and --prompt-file it is read from stdin.")
+@click.option("--prompt-file", type=PATH, help="A UTF-8 text file that holds the prompt.")
+@click.option("--max-new-tokens", type=click.IntRange(min=1), default=128, show_default=True)
+@click.option("--dtype", default="auto", show_default=True, help="The model's: auto, bf16, fp32 or fp16.")
+@json_option
+def generate(
+    model: str,
+    folder: Path | None,
+    fill: str,
+    split: int | None,
+    tail: int | None,
+    rows: str | None,
+    prompt: str | None,
+    prompt_file: Path | None,
+    max_new_tokens: int,
+    dtype: str,
+    as_json: bool,
+) -> None:
+    """Continue a prompt with MODEL, greedily, after a filled prefill.
+
+    The prompt is taken as it is; a chat model wants its own template around it. How the prefill went is said
+    on stderr: a prompt of at most two tails runs exactly.
+    """
+    from ridgefill import sources
+    from ridgefill.errors import FillUsageError
+    from ridgefill.plan import TAIL, check_split
+    from ridgefill.selectors import selector
+    from ridgefill.weights import check_finite
+
+    text = _text(prompt, prompt_file)
+    kind, chosen = sources.parse_dtype(dtype), selector(rows) if rows else None
+    arm = _arm(fill, folder, split)
+    if arm is not None:
+        check_split(sources.load_config(model), arm.split)
+    tail_given = click.get_current_context().get_parameter_source("tail") is ParameterSource.COMMANDLINE
+    tail = tail if tail is not None else arm.manifest.tail.default if fill == "map" else TAIL
+    loaded, tokenizer = sources.load(model, kind)
+    check_finite(loaded)
+    if fill == "map":
+        arm.check_model(loaded, tokenizer)
+    inputs = tokenizer(text, return_tensors="pt", verbose=False)
+    length = inputs["input_ids"].shape[1]
+    if fill != "exact" and tail_given and tail >= length:
+        raise FillUsageError(
+            "the tail is as long as the prompt",
+            expected=f"--tail of less than the prompt's {length} tokens",
+            found=str(tail),
+            hint="a shorter --tail, or --fill exact",
+        )
+    options = {"split": split, "tail": tail, "rows": chosen(tokenizer) if chosen else None}
+    _run(loaded, tokenizer, inputs, arm, options, max_new_tokens, as_json)
+
+
+def _run(
+    model: Any,
+    tokenizer: Any,
+    inputs: Any,
+    arm: Any,
+    options: dict[str, Any],
+    max_new_tokens: int,
+    as_json: bool,
+) -> None:
+    from transformers import TextStreamer
+
+    from ridgefill.context import filling
+
+    # What the library logs is said below, once.
+    logging.getLogger("ridgefill").addHandler(logging.NullHandler())
+    streamer = None if as_json else TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
+    with filling(model, arm, **options) as filled:
+        tokens = model.generate(**inputs, max_new_tokens=max_new_tokens, do_sample=False, streamer=streamer)
+    plan, length = filled.plan, inputs["input_ids"].shape[1]
+    assert plan is not None  # noqa: S101 - the prompt has run
+    how = (
+        f"exactly, as {plan.exactly}"
+        if plan.exactly
+        else f"filled above layer {plan.split}, {len(filled.rows)} rows exact"
+    )
+    say(f"prefilled {length} tokens in {filled.seconds:.2f} s: {how}")
+    if as_json:
+        new = tokens[0, length:]
+        print_json(
+            {
+                "ok": True,
+                "text": tokenizer.decode(new, skip_special_tokens=True),
+                "prompt_tokens": length,
+                "new_tokens": len(new),
+                "prefill_seconds": filled.seconds,
+                "exactly": plan.exactly or None,
+                "split": plan.split,
+                "tail": plan.tail,
+                "exact_rows": len(filled.rows),
+            }
+        )
+
+
+def _text(prompt: str | None, file: Path | None) -> str:
+    from ridgefill.errors import FillUsageError
+
+    if prompt is not None and file is not None:
+        raise FillUsageError("two prompts", expected="--prompt or --prompt-file", found="both")
+    try:
+        text = prompt if prompt is not None else file.read_text("utf-8") if file else sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise FillUsageError(f"{file} is not UTF-8 text", found=str(error.reason)) from None
+    if not text.strip():
+        raise FillUsageError("the prompt is empty", hint="--prompt TEXT, --prompt-file FILE, or text on stdin")
+    return text
+
+
+def _arm(fill: str, folder: Path | None, split: int | None) -> Any:
+    """The arm that --fill names; its maps are verified here, before the model is loaded."""
+    from ridgefill.errors import FillUsageError
+    from ridgefill.maps import Maps
+    from ridgefill.plan import Identity, NoFill
+
+    if fill == "exact":
+        return None
+    if fill == "map":
+        if folder is None:
+            raise FillUsageError(
+                "--fill map needs maps", expected="--maps DIR", hint="ridgefill maps fit, or --fill exact"
+            )
+        return Maps.load(folder)
+    if split is None:
+        raise FillUsageError(f"--fill {fill} needs a split", expected="--split L")
+    return {"identity": Identity, "none": NoFill}[fill](split)
