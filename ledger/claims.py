@@ -39,7 +39,11 @@ def read_claims(path: Path) -> list[Claim]:
             faults.append(f"{where}: not a [[claim]] table")
             continue
         wrong = [_unknown(key, _KEYS, where) for key in table if key not in _KEYS]
-        for prediction in _list(table.get("prediction", [])):
+        predictions = table.get("prediction", [])
+        if not isinstance(predictions, list) or not all(isinstance(item, dict) for item in predictions):
+            wrong += [f"{where}: `prediction` must be [[claim.prediction]], a list of tables"]
+            predictions = []
+        for prediction in predictions:
             keys = set(Prediction.model_fields)
             wrong += [_unknown(key, keys, where) for key in prediction if key not in keys]
         if wrong:
@@ -64,7 +68,7 @@ def _tables(source: Path) -> dict[str, Any]:
         raise UsageProblem(
             f"there is no {source}", expected="a claims file, or a study folder with claims.toml in it"
         ) from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as wrong:
+    except (OSError, ValueError, RecursionError) as wrong:
         raise UsageProblem(f"{source} cannot be read: {wrong}") from None
     if not isinstance(tables.get("claim", []), list):
         raise UsageProblem(f"{source}: `claim` must be [[claim]], a list of tables", found="[claim]")
@@ -82,13 +86,15 @@ def _claim(table: dict[str, Any], folder: Path, where: str) -> Claim:
         {
             **{key: value for key, value in fields.items() if key not in {"id", "prediction"}},
             "claim": fields.get("id"),
-            "predictions": [Prediction.model_validate(item) for item in _list(fields.get("prediction", []))],
+            "predictions": [Prediction.model_validate(item) for item in fields.get("prediction", [])],
             "files": {name: _digest(folder, name, where) for name in names},
         }
     )
 
 
 def _digest(folder: Path, name: str, where: str) -> str:
+    if "\0" in name:
+        raise UsageProblem(f"{where}: {name!r} is no file name")
     path = (folder / name).resolve()
     if not path.is_relative_to(folder.resolve()):
         raise UsageProblem(f"{where}: the file {name} lies outside the study folder")
@@ -97,11 +103,6 @@ def _digest(folder: Path, name: str, where: str) -> str:
             return file_digest(file, "sha256").hexdigest()
     except OSError as refused:
         raise UsageProblem(f"{where}: the file {name} cannot be read: {refused.strerror}") from None
-
-
-def _list(value: Any) -> list[dict[str, Any]]:
-    """A list of tables as it is; anything else empty, for pydantic to refuse by name."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _unknown(key: str, known: set[str], where: str) -> str:
