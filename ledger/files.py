@@ -33,7 +33,12 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644, replace: bool = T
                 os.link(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-        sync_folder(path.parent)
+        try:
+            sync_folder(path.parent)
+        except OSError:
+            if not replace:  # refused means not there: the caller may then do it again
+                path.unlink(missing_ok=True)
+            raise
 
 
 def write_all(descriptor: int, data: bytes) -> None:
