@@ -17,6 +17,7 @@ class ClaimState:
     amended: int = 0
     retracted: bool = False
     redacted: bool = False
+    told: list[int] = field(default_factory=list)  # every entry that holds its text
 
 
 @dataclass
@@ -27,6 +28,10 @@ class KeyState:
     since: int
     how: str
     until: int = -1
+
+    def signs(self, size: int) -> bool:
+        """Whether this key signs the head over `size` entries: the one that retires it is not among them."""
+        return self.since < max(size, 1) and (self.until < 0 or size <= self.until)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import orjson
 
 from ledger.chain import leaf_hash
+from ledger.encode import parse
 from ledger.errors import CannotCheck, UsageProblem
 from ledger.files import write_whole
 from ledger.findings import Finding, error
@@ -58,16 +60,17 @@ class Comparison:
 
 
 def compare_ledgers(a: Store, b: Store) -> Comparison:
-    """Walk both copies. Raises CannotCheck when one is missing or empty, UsageProblem when the ids differ."""
+    """Walk both copies. Raises CannotCheck when one is missing or empty, UsageProblem when they are two ledgers."""
     ids = a.first_id(), b.first_id()
     if not all(ids):
         missing = a if not ids[0] else b
         raise CannotCheck(f"there is no ledger to compare in {missing.folder}")
-    if ids[0] != ids[1]:
+    # One origin under two ids is no excuse: checkpoints are signed for the origin.
+    if ids[0] != ids[1] and _origin(a) != _origin(b):
         raise UsageProblem("these are two ledgers, not two copies of one", expected=ids[0], found=ids[1])
     first, parted = -1, (b"", b"")
     sizes, heads = [0, 0], ["", ""]
-    for number, pair in enumerate(zip_longest(a.lines(), b.lines())):
+    for number, pair in enumerate(zip_longest(_whole_lines(a), _whole_lines(b))):
         for side, line in enumerate(pair):
             if line is not None:
                 sizes[side] += 1
@@ -93,11 +96,26 @@ def compare_ledgers(a: Store, b: Store) -> Comparison:
     return outcome
 
 
+def _whole_lines(store: Store) -> Iterator[bytes]:
+    """The entries; a torn last line is none yet, and no evidence of a fork."""
+    return (line for line in store.lines() if line.endswith(b"\n"))
+
+
+def _origin(store: Store) -> Any:
+    """What the first entry says its ledger is called in checkpoints."""
+    try:
+        return parse(next(store.lines()).removesuffix(b"\n"))["body"]["origin"]
+    except (ValueError, KeyError, TypeError, StopIteration):
+        return store  # like no other
+
+
 def write_evidence(outcome: Comparison, path: Path | None) -> Path:
     """Keep the differing lines and both heads of a fork; where they were kept. Never replaces a file."""
     path = path or Path(f"fork-{outcome.ledger_id[:8]}-{outcome.first}.json")
+    data = orjson.dumps(outcome.as_dict(), option=orjson.OPT_INDENT_2)
     try:
-        write_whole(path, orjson.dumps(outcome.as_dict(), option=orjson.OPT_INDENT_2), replace=False)
+        write_whole(path, data, replace=False)
     except FileExistsError:
-        raise UsageProblem(f"{path} exists; evidence is never overwritten", hint="--evidence OTHER") from None
+        if path.read_bytes() != data:
+            raise UsageProblem(f"{path} exists; evidence is never overwritten", hint="--evidence OTHER") from None
     return path

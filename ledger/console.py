@@ -11,6 +11,8 @@ from typing import Any
 import click
 import orjson
 
+from ledger.encode import MAX_TEXT
+
 INTERRUPTED = 130
 INTERNAL = 7
 
@@ -22,6 +24,19 @@ folder_option = click.option(
     help="The study's folder (default: found upwards from here).",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, also on failure.")
+
+
+def words(_ctx: click.Context, _param: click.Parameter, text: str | None) -> str | None:
+    """Callback of options and arguments whose words are entered: not empty, not too long, and text."""
+    if text is None:
+        return None
+    if not text.strip():
+        raise click.BadParameter("empty words say nothing")
+    if len(text) > MAX_TEXT:
+        raise click.BadParameter(f"{len(text)} characters; at most {MAX_TEXT} fit an entry")
+    if any("\ud800" <= c <= "\udfff" for c in text):
+        raise click.BadParameter("not UTF-8")
+    return text
 
 
 class LazyGroup(click.Group):

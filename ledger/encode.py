@@ -18,6 +18,7 @@ MAX_INT = 2**53 - 1
 MAX_DEPTH = 32
 MAX_LINE = 65_535  # tlog-tiles keeps entries below 64 KiB
 MAX_BODY = 60 * 1024
+MAX_TEXT = 20_000  # characters of one text field
 
 _OPTIONS = (
     orjson.OPT_SORT_KEYS
@@ -39,7 +40,8 @@ def canonical(value: Any) -> bytes:
         data = orjson.dumps(value, option=_OPTIONS)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageProblem(_fault(value) or f"this value cannot be written as JSON: {error}") from None
-    if _needs_walk(data) or orjson.loads(data) != value:
+    # NaN and infinity are written as null: only where there is one can they hide.
+    if _needs_walk(data) or b"null" in data:
         fault = _fault(value)
         if fault:
             raise UsageProblem(fault)
@@ -90,7 +92,7 @@ def _fault(value: Any, where: str = "$", depth: int = 0) -> str:
         return "" if -MAX_INT <= value <= MAX_INT else f"{where}: {value} is beyond +-(2^53-1); write it as a string"
     if kind is float:
         return f"{where}: {value!r} is a float; write it as a decimal string"
-    if kind is list:
+    if kind is list or kind is tuple:
         faults = (_fault(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value))
         return next((fault for fault in faults if fault), "")
     if kind is dict:

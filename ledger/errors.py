@@ -14,6 +14,13 @@ Exit 1 is no exception: numbers that differ are a checked result.
 from __future__ import annotations
 
 
+def visible(text: str) -> str:
+    """Text as one physical line: newlines, escape sequences and hidden characters spelled out, none acted on."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class Problem(Exception):
     """One failure, told in one line: what was expected, what was found, why, and what to type next."""
 
@@ -34,7 +41,7 @@ class Problem(Exception):
         parts += [f"found {self.found}"] if self.found else []
         parts += [f"likely cause: {self.cause}"] if self.cause else []
         parts += [f"next: {self.hint}"] if self.hint else []
-        return "; ".join(part.replace("\n", "\\n") for part in parts)
+        return visible("; ".join(parts))
 
 
 class UsageProblem(Problem):

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from ledger.errors import visible
+
 # design.md: when several apply the gravest is returned.
 GRAVITY = (3, 5, 4, 1, 6)
 
@@ -43,7 +45,7 @@ class Finding:
             text += f" (expected {self.expected or 'nothing'}, found {self.found or 'nothing'})"
         if self.hint:
             text += f"; next: {self.hint}"
-        return text.replace("\n", "\\n")
+        return visible(text)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for --json."""

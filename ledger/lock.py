@@ -23,17 +23,22 @@ class Lock:
         self._threads = threading.Lock()
         self._descriptor = -1
 
-    @contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         """Hold the lock. Raises EnvironmentProblem when it cannot be had, or when locks do nothing here."""
-        with self._threads:
+        self._threads.acquire()
+        try:
             if self._descriptor < 0:
                 self._descriptor = self._open()
             _acquire(self._descriptor, fcntl.LOCK_EX, self.path)
-            try:
-                yield
-            finally:
-                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        except BaseException:
+            self._threads.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        finally:
+            self._threads.release()
 
     def _open(self) -> int:
         """Open the lock file, and prove once that a second holder is kept out (NFS may only pretend)."""

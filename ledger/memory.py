@@ -1,12 +1,15 @@
 """What this machine saw of a ledger when it last held: kept outside the study, where rewriting it does not reach.
 
-One file a ledger id and size, with everything that `verify --from` needs to go on from there.
+One file a ledger id and size, with everything that `verify --from` needs to go on from there; its first line is
+the sha256 of the rest, so that a damaged memory is not mistaken for a ledger that was tampered with.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +17,13 @@ import orjson
 
 from ledger.book import Book
 from ledger.chain import Frontier
-from ledger.errors import CannotCheck
+from ledger.errors import CannotCheck, Tampered
 from ledger.files import write_whole
 from ledger.pin import Pin
 from ledger.verdict import State
 
 FORMAT = 1
+_RETRIES = 100
 _NAME = re.compile(r"(\d+)\.json")
 
 
@@ -49,8 +53,14 @@ def remember(state: State, keep: set[int]) -> None:
 
 def recall(ledger_id: str) -> State | None:
     """The largest state remembered; None when this machine never saw the ledger. Raises CannotCheck if damaged."""
-    sizes = _sizes(memory_folder(ledger_id))
-    return _read(memory_folder(ledger_id) / f"{max(sizes)}.json") if sizes else None
+    folder = memory_folder(ledger_id)
+    for _ in range(_RETRIES):
+        sizes = _sizes(folder)
+        if not sizes:
+            return None
+        with suppress(FileNotFoundError):  # another process has just remembered a larger one
+            return _read(folder / f"{max(sizes)}.json")
+    raise CannotCheck(f"what this machine remembers in {folder} keeps changing", hint="try again")
 
 
 def recall_at(ledger_id: str, pin: Pin) -> State:
@@ -63,7 +73,12 @@ def recall_at(ledger_id: str, pin: Pin) -> State:
         )
     state = _read(path)
     if Frontier(state.size, state.peaks).root() != pin.root:
-        raise CannotCheck(f"what this machine remembers of {pin.size} entries is not the checkpoint {pin.label}")
+        raise Tampered(
+            f"this machine saw other entries among the first {pin.size} than the checkpoint {pin.label}",
+            expected=pin.root.hex(),
+            found=Frontier(state.size, state.peaks).root().hex(),
+            hint="ridgefill ledger verify",
+        )
     return state
 
 
@@ -97,19 +112,25 @@ def _encode(state: State) -> bytes:
         "peaks": [peak.hex() for peak in state.peaks],
         "book": state.book.as_dict(),
     }
-    return orjson.dumps(plain)
+    data = orjson.dumps(plain)
+    return sha256(data).hexdigest().encode() + b"\n" + data
 
 
 def _read(path: Path) -> State:
     try:
-        plain = orjson.loads(path.read_bytes())
+        digest, _, data = path.read_bytes().partition(b"\n")
+        if sha256(data).hexdigest().encode() != digest:
+            raise ValueError("damaged")
+        plain = orjson.loads(data)
         peaks = tuple(bytes.fromhex(peak) for peak in plain["peaks"])
         Frontier(plain["size"], peaks)
         book = Book.from_dict(plain["book"])
         if plain["format"] != FORMAT:
             raise ValueError("another format")
         return State(plain["size"], plain["offset"], plain["ledger_id"], plain["head"], plain["ts"], peaks, book)
-    except (OSError, ValueError, KeyError, TypeError) as wrong:
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as wrong:
         # Fail closed: a memory that cannot be read must not count as none.
         raise CannotCheck(
             f"what this machine remembers of the ledger cannot be read ({path.name}): {wrong}",

@@ -53,7 +53,7 @@ class VerifierKey:
         if not plus or not second or len(material) != 33 or material[0] not in (ED25519, COSIGNATURE):
             raise NoteError("a verifier key is name+8 hex digits+base64 of a type byte and 32 bytes")
         key = cls(name, material[0], material[1:])
-        _check_name(name)
+        check_name(name)
         if key.id.hex() != key_id:
             raise NoteError(f"the key id is {key_id}, its name and key give {key.id.hex()}")
         return key
@@ -149,7 +149,7 @@ class Note:
 
 def sign(text: str, name: str, private: Ed25519PrivateKey, *, cosign_time: int | None = None) -> Signature:
     """Sign a note's text; with `cosign_time` (seconds since 1970) as a cosignature/v1 of a checkpoint."""
-    _check_name(name)
+    check_name(name)
     if not text.endswith("\n") or any(ord(c) < 32 and c != "\n" for c in text):
         raise NoteError("the text of a note ends in a newline and holds no other control character")
     key = VerifierKey(name, ED25519 if cosign_time is None else COSIGNATURE, public_bytes(private))
@@ -226,7 +226,7 @@ def _signature(line: str) -> Signature:
     value = _b64(encoded, "a signature")
     if not space or len(value) < 5:
         raise NoteError("a signature line is a name and base64 of a key id and a signature")
-    _check_name(name)
+    check_name(name)
     return Signature(name, value[:4], value[4:])
 
 
@@ -234,7 +234,8 @@ def _cosigned(text: str, time: int) -> bytes:
     return f"cosignature/v1\ntime {time}\n{text}".encode()
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Refuse what may not name a key (signed-note). Raises NoteError."""
     if not name or "+" in name or any(c.isspace() or ord(c) < 32 for c in name):
         raise NoteError(f"the key name {name!r} is empty or holds a space or a plus")
 

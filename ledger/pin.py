@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ledger.book import Book
+from ledger.book import Book, KeyState
 from ledger.chain import Frontier
 from ledger.findings import Finding, error, note, warning
 from ledger.note import Checkpoint, Note, NoteError, VerifierKey
@@ -90,10 +90,10 @@ class PinBoard:
 
     def signatures(self, book: Book) -> Iterator[Finding]:
         """Which key each signed pin rests on; an altered one, or an own head without our signature, is an error."""
-        keys = {}
+        keys: dict[VerifierKey, list[KeyState]] = {}
         for state in book.keys:
             try:
-                keys[VerifierKey.from_text(state.vkey)] = state
+                keys.setdefault(VerifierKey.from_text(state.vkey), []).append(state)
             except NoteError:
                 continue  # the key's own entry is an error already
         for pin in self.pins:
@@ -104,13 +104,15 @@ class PinBoard:
             except NoteError as wrong:
                 yield error("pin-signature", pin.label, f"the checkpoint was altered: {wrong}", exit_code=3)
                 continue
-            for key in signers:
-                words = f"covers {pin.size} entries and rests on key {key.id.hex()}, {keys[key].how}"
+            ours = [(key, state) for key in signers for state in keys[key] if state.signs(pin.size)]
+            for key, state in ours:
+                words = f"covers {pin.size} entries and rests on key {key.id.hex()}, {state.how}"
                 yield note("rests-on", pin.label, words)
-            if not signers and pin.named:
-                yield warning("pin-unsigned", pin.label, "no key of this ledger signed it; only you vouch for it")
-            elif not signers:
-                yield error("pin-signature", pin.label, "not signed by any key of this ledger", exit_code=3)
+            why = "signed by a key that was not in force there" if signers else "no key of this ledger signed it"
+            if not ours and pin.named:
+                yield warning("pin-unsigned", pin.label, f"{why}; only you vouch for it")
+            elif not ours:
+                yield error("pin-signature", pin.label, why, exit_code=3)
 
 
 def _contradicts(pin: Pin, what: str, expected: str, found: str) -> Finding:

@@ -4,38 +4,46 @@
     entries.jsonl    the chosen lines, byte for byte
     bodies/          the chosen entries' outside bodies
     checkpoints/     the signed heads
+    index.note       the digest of chain.tsv, signed
 
 The hashes alone make the chain and the tree, so a reader checks all of it; the kind and time of an entry
-that is not published in full are the author's word. Genesis and key entries are always in full: without
-them no signature could be checked.
+that is not published in full are the author's word, and `index.note`, signed with the ledger's key, keeps others
+from changing them. Genesis and key entries are always in full: without them no signature could be checked.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from ledger import events
 from ledger.book import Book
 from ledger.chain import ZERO, Frontier, leaf_hash
+from ledger.console import say
 from ledger.encode import parse
-from ledger.errors import CannotCheck, UsageProblem
+from ledger.errors import CannotCheck, EnvironmentProblem, UsageProblem
 from ledger.events.base import Place
 from ledger.files import write_whole
-from ledger.findings import Finding, error, exit_code, note
+from ledger.findings import Finding, error, exit_code, note, warning
+from ledger.note import Note, NoteError, VerifierKey
 from ledger.pin import Pin, PinBoard
-from ledger.session import own_pins
-from ledger.store import LEDGER, Store
+from ledger.session import own_pins, sign_text
+from ledger.side import MissingBody, whole
+from ledger.store import LEDGER, VERSION, Store
 from ledger.verdict import Result, Verdict
+from ledger.verify import is_time
 
 INDEX = "chain.tsv"
+INDEX_NOTE = "index.note"
 ENTRIES = "entries.jsonl"
 HEADER = ("seq", "kind", "ts", "leaf", "prev")
 ALWAYS = {"genesis", "key"}
 _HEX = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?", re.ASCII)
 
 
 def is_published(folder: Path) -> bool:
@@ -43,10 +51,10 @@ def is_published(folder: Path) -> bool:
     return (folder / INDEX).exists() and not (folder / LEDGER).exists()
 
 
-def publish(store: Store, chosen: set[int], out: Path) -> tuple[int, int]:
+def publish(store: Store, book: Book, chosen: set[int], out: Path) -> tuple[int, int]:
     """Write the published form of a verified ledger; how many entries in full, and in all.
 
-    Raises UsageProblem when `out` is not empty or a chosen entry does not exist.
+    Raises UsageProblem when `out` is not a new or empty folder.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageProblem(f"{out} is there already", expected="a new or empty folder")
@@ -58,18 +66,24 @@ def publish(store: Store, chosen: set[int], out: Path) -> tuple[int, int]:
         rows.append("\t".join([str(entry["seq"]), entry["kind"], entry["ts"], leaf_hash(line).hex(), entry["prev"]]))
         if entry["seq"] in chosen or entry["kind"] in ALWAYS:
             full.append(line)
-            digest = entry["body"].get("body_sha256")
-            data = store.side_body(digest) if isinstance(digest, str) else None
+            digest = str(entry["body"].get("body_sha256"))
+            data = store.side_body(digest)
             if data is not None:
-                write_whole(out / "bodies" / str(digest), data)
-    beyond = sorted(seq for seq in chosen if not 0 <= seq < len(rows) - 1)
-    if beyond:
-        raise UsageProblem(f"there is no entry {beyond[0]}", expected=f"0 to {len(rows) - 2}")
-    write_whole(out / INDEX, "".join(row + "\n" for row in rows).encode())
+                write_whole(out / "bodies" / digest, data)
+    index = "".join(row + "\n" for row in rows).encode()
+    write_whole(out / INDEX, index)
     write_whole(out / ENTRIES, b"".join(line + b"\n" for line in full))
     for path in sorted(store.checkpoints.glob("*.note")):
         write_whole(out / "checkpoints" / path.name, path.read_bytes())
+    try:
+        write_whole(out / INDEX_NOTE, sign_text(book, _index_text(book, index)).to_text().encode())
+    except EnvironmentProblem as missing:
+        say(f"warning: the index is not signed: {missing.line()}")
     return len(full), len(rows) - 1
+
+
+def _index_text(book: Book, index: bytes) -> str:
+    return f"ridgefill published index\n{book.origin}\n{sha256(index).hexdigest()}\n"
 
 
 def verify_published(folder: Path, named: Sequence[Pin], tsa_roots: bytes = b"") -> Result:
@@ -79,10 +93,12 @@ def verify_published(folder: Path, named: Sequence[Pin], tsa_roots: bytes = b"")
     try:
         index = (folder / INDEX).read_bytes()
         lines = (folder / ENTRIES).read_bytes() if (folder / ENTRIES).exists() else b""
+        signed = (folder / INDEX_NOTE).read_bytes() if (folder / INDEX_NOTE).exists() else None
     except OSError as refused:
         raise CannotCheck(f"the published ledger cannot be read: {refused.strerror}") from None
     check.read_lines(lines)
     check.walk(index)
+    check.read_note(signed, index)
     return check.result()
 
 
@@ -91,16 +107,16 @@ class _Check:
         self.store, self.tsa_roots = store, tsa_roots
         self.board = PinBoard(pins)
         self.findings: list[Finding] = list(self.board.skip_before(0))
-        self.full: dict[str, bytes] = {}  # leaf -> line
-        self.used: set[str] = set()
+        self.lines: deque[bytes] = deque()  # in full, in the order of the index
+        self.full = 0
         self.kinds: Counter[str] = Counter()
         self.book, self.frontier, self.head = Book(), Frontier(), ZERO
+        self.ledger_id: Any = None
 
     def read_lines(self, data: bytes) -> None:
         if data and not data.endswith(b"\n"):
             self._wrong(ENTRIES, "cut", "the last line has no newline: the file was cut short")
-        for line in data.split(b"\n")[:-1]:
-            self.full[leaf_hash(line).hex()] = line
+        self.lines.extend(data.split(b"\n")[:-1])
 
     def walk(self, index: bytes) -> None:
         try:
@@ -116,8 +132,25 @@ class _Check:
             return
         for number, row in enumerate(rows):
             self._row(number, row.split("\t"))
-        for leaf in self.full.keys() - self.used:
-            self._wrong(ENTRIES, "stranger", "a line that is not in the index: it was changed or added", found=leaf)
+        for line in self.lines:
+            leaf = leaf_hash(line).hex()
+            self._wrong(ENTRIES, "stranger", "a line that is not in the index: changed, added or moved", found=leaf)
+
+    def read_note(self, signed: bytes | None, index: bytes) -> None:
+        """The kinds and times of withheld entries are in no hash: only this signature covers them."""
+        if signed is None:
+            words = "the kind and time of an entry given as its hash can be changed by anyone who passes this on"
+            self.findings.append(warning("index-unsigned", INDEX, words))
+            return
+        try:
+            over = Note.from_text(signed)
+            keys = [VerifierKey.from_text(state.vkey) for state in self.book.keys]
+            if over.text != _index_text(self.book, index):
+                raise NoteError("it is about another index")
+            if not over.signers(keys):
+                raise NoteError("no key of this ledger signed it")
+        except NoteError as wrong:
+            self._wrong(INDEX_NOTE, "index-signature", f"the index is not the one that was signed: {wrong}")
 
     def _row(self, number: int, fields: list[str]) -> None:
         where = f"{INDEX}: entry {number}"
@@ -127,10 +160,12 @@ class _Check:
         _, kind, ts, leaf, prev = fields
         if prev != self.head:
             self._wrong(where, "chain", "`prev` is not the hash before it", expected=self.head, found=prev)
+        if kind not in events.REGISTRY or not is_time(ts) or (kind == "genesis") != (number == 0):
+            self._wrong(where, "row", "no such kind or time can stand here", found=f"{kind} {ts}"[:100])
         self.kinds[kind] += 1
-        if leaf in self.full:
-            self.used.add(leaf)
-            self.findings += self._line(where, number, kind, ts, leaf, prev)
+        if self.lines and leaf_hash(self.lines[0]).hex() == leaf:
+            self.full += 1
+            self.findings += self._line(where, number, self.lines.popleft(), fields)
         elif kind in ALWAYS:
             self._wrong(where, "withheld", f"a {kind} entry is not given in full, so no signature can be checked")
         self.head = leaf
@@ -138,22 +173,25 @@ class _Check:
         if self.board.due == self.frontier.size:
             self.findings += self.board.check(self.book.origin, self.frontier)
 
-    def _line(self, where: str, seq: int, kind: str, ts: str, leaf: str, prev: str) -> Iterator[Finding]:
+    def _line(self, where: str, seq: int, line: bytes, fields: list[str]) -> Iterator[Finding]:
+        _, kind, ts, leaf, prev = fields
         try:
-            entry = parse(self.full[leaf])
-            stated: tuple[Any, ...] = (entry["seq"], entry["kind"], entry["ts"], entry["prev"])
-            if stated != (seq, kind, ts, prev):
+            entry = parse(line)
+            self.ledger_id = self.ledger_id or entry.get("id")
+            stated = {"id": self.ledger_id, "kind": kind, "prev": prev, "seq": seq, "ts": ts, "v": VERSION}
+            if {key: value for key, value in entry.items() if key != "body"} != stated:
                 raise ValueError("the line says otherwise than its row in the index")
-            body = entry["body"]
-            if set(body) == {"body_bytes", "body_sha256"}:
-                body = parse(self.store.side_body(str(body["body_sha256"])) or b"", limit=2**26)
-            typed = events.read(kind, body)
-        except (ValueError, KeyError, TypeError) as wrong:
+            typed = events.read(kind, whole(entry["body"], self.store.side_body))
+        except MissingBody as missing:
+            yield error("side-body-missing", where, str(missing), exit_code=6)
+            return
+        except (ValueError, KeyError) as wrong:
             yield error("line", where, str(wrong), exit_code=3)
             return
-        # Other entries may refer to ones withheld here; these two refer to nothing but the keys.
-        if kind in ALWAYS:
-            yield from typed.check(Place(seq, leaf, prev, "", self.tsa_roots), self.book)
+        # Other entries may refer to ones withheld here; these refer to keys and the tree, which are whole.
+        if kind in ALWAYS or kind == "checkpoint":
+            root = self.frontier.root().hex() if typed.needs_root else ""
+            yield from typed.check(Place(seq, leaf, prev, root, self.tsa_roots), self.book)
 
     def _wrong(self, where: str, code: str, message: str, *, expected: str = "", found: str = "") -> None:
         self.findings.append(error(code, where, message, exit_code=3, expected=expected, found=found))
@@ -162,8 +200,8 @@ class _Check:
         size = self.frontier.size
         self.findings += self.board.beyond(size, torn=False)
         self.findings += self.board.signatures(self.book)
-        hashed = size - len(self.used)
-        self.findings.append(note("published", INDEX, f"{len(self.used)} entries in full, {hashed} as hashes only"))
+        hashed = size - self.full
+        self.findings.append(note("published", INDEX, f"{self.full} entries in full, {hashed} as hashes only"))
         code = exit_code(self.findings, checked=size)
         ok = Verdict.OK_PINNED if self.board.pinned == size else Verdict.OK_UNPINNED
         return Result(
@@ -179,12 +217,13 @@ class _Check:
         )
 
 
-def parse_selection(text: str) -> set[int]:
-    """`0-5,9` -> {0, 1, 2, 3, 4, 5, 9}. Raises UsageProblem."""
+def parse_selection(text: str, size: int) -> set[int]:
+    """`0-5,9` -> {0, 1, 2, 3, 4, 5, 9}, within a ledger of `size` entries. Raises UsageProblem."""
     chosen: set[int] = set()
     for part in filter(None, (piece.strip() for piece in text.split(","))):
-        first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or len(part) > 20:
-            raise UsageProblem(f"{part!r} is no entry number or range", expected="like 0-5,9")
-        chosen |= set(range(int(first), int(last or first) + 1))
+        match = _RANGE.fullmatch(part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, size)
+        if not first <= last < size:
+            raise UsageProblem(f"{part!r} is no entry number or range", expected=f"like 0-5,9, within 0 to {size - 1}")
+        chosen |= set(range(first, last + 1))
     return chosen

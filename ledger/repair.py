@@ -10,6 +10,7 @@ from ledger.errors import Tampered, Torn
 from ledger.events.repair import Repair
 from ledger.pin import Pin
 from ledger.session import Session
+from ledger.side import is_digest
 from ledger.store import Entry
 from ledger.verdict import Verdict
 
@@ -44,7 +45,7 @@ def _record(session: Session, fragment: bytes) -> tuple[str, list[Entry]]:
     session.forget_result()
     book = session.current().book
     kept = sorted(session.store.torn.iterdir()) if session.store.torn.is_dir() else []
-    new = [path for path in kept if path.name not in book.torn and len(path.name) == 64]
+    new = [path for path in kept if path.name not in book.torn and is_digest(path.name)]
     bodies = [Repair(sha256=path.name, bytes=path.stat().st_size, action="cut") for path in new]
     if fragment and not bodies:
         bodies = [Repair(sha256=sha256(fragment).hexdigest(), bytes=len(fragment), action="completed")]

@@ -11,15 +11,19 @@ from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from ledger import memory
+from ledger.book import Book
 from ledger.chain import Frontier
 from ledger.console import say
 from ledger.errors import CannotCheck, EnvironmentProblem, Problem, Tampered, Torn, UsageProblem
+from ledger.events import one_line
 from ledger.events.base import Body, Place
 from ledger.files import write_whole
 from ledger.findings import Finding, Severity
-from ledger.keys import load_key
-from ledger.note import Checkpoint, Note, NoteError, sign
+from ledger.keys import key_path, load_key
+from ledger.note import ED25519, Checkpoint, Note, NoteError, VerifierKey, public_bytes, sign
 from ledger.pin import Pin
 from ledger.store import Entry, Head, Store
 from ledger.verdict import Result, State
@@ -48,6 +52,8 @@ class Session:
         """Verify everything (or everything after `start`) against the pins, our own signed heads and memory."""
         own = own_pins(self.store)
         remembered = self._remembered()
+        if start and not self.store.reaches(start.offset, start.head):
+            start = None  # what came before is not there as it was: a full check will say what is wrong
         heads = [memory.as_pin(remembered)] if remembered else []
         result = verify(
             self.store.lines(start.offset if start else 0) if self.store.exists() else (),
@@ -62,27 +68,24 @@ class Session:
 
     def current(self) -> Result:
         """The ledger as it stands, which must hold. Raises Torn, Tampered or CannotCheck otherwise."""
-        result = self._result or self._from_memory()
-        if result is None:
-            result = self.check()
-        elif result.state is not None:
-            result = self._advance(result.state)
+        state = self._result.state if self._result else self._remembered()
+        result = self._advance(state) if state and self.store.reaches(state.offset, state.head) else self.check()
         _demand(result)
         self._result = result
         return result
+
+    def verified(self) -> Result:
+        """As `current`, with every entry looked at again. For what reads all of them anyway."""
+        self._result = self.check()
+        _demand(self._result)
+        return self._result
 
     def forget_result(self) -> None:
         """Look at the file anew at the next call."""
         self._result = None
 
-    def _from_memory(self) -> Result | None:
-        state = self._remembered()
-        if state is None or state.offset > self.store.path.stat().st_size:
-            return None  # a full check will say what is missing
-        return self._advance(state)
-
     def _advance(self, state: State) -> Result:
-        """Check only what came after `state`, and that it follows on the line `state` ended with."""
+        """Check only what came after `state`."""
         own = [pin for pin in own_pins(self.store) if pin.size >= state.size]
         return verify(
             self.store.lines(state.offset),
@@ -110,7 +113,10 @@ class Session:
         """
         for _ in range(_RETRIES):
             result = self.current()
-            bodies = make(result)
+            try:
+                bodies = make(result)
+            except ValidationError as wrong:
+                raise UsageProblem(f"not entered: {one_line(wrong)}") from None
             _refuse(bodies, result)
             try:
                 entries = self.store.append_with(lambda head, r=result, b=bodies: _unmoved(head, r, b))  # type: ignore[misc]
@@ -124,22 +130,41 @@ class Session:
         assert before.state is not None  # noqa: S101 - current() demanded an OK chain
         self._result = self._advance(before.state)
         _demand(self._result)
-        self.sign_head()
+        self.try_sign_head()
         if self._result.state:
             self._remember(self._result.state, {pin.size for pin in own_pins(self.store)})
 
-    def sign_head(self) -> Note | None:
-        """Write checkpoints/head.note over the ledger as it stands; None when the key is not on this machine."""
-        result = self.current()
-        text = Checkpoint(result.book.origin, result.size, result.root).text()
-        try:
-            private = load_key(result.book.origin)
-        except EnvironmentProblem as missing:
-            say(f"warning: the new head is not signed: {missing.message}; next: {missing.hint}")
-            return None
-        note = Note(text, (sign(text, result.book.origin, private),))
+    def sign_head(self) -> Note:
+        """Write checkpoints/head.note over the ledger as it stands. Raises EnvironmentProblem without the key."""
+        note = sign_over(self.current())
         write_whole(self.store.checkpoints / HEAD_NOTE, note.to_text().encode())
         return note
+
+    def try_sign_head(self) -> None:
+        """As sign_head, where entries are durable already: what fails after them must not deny them."""
+        try:
+            self.sign_head()
+        except EnvironmentProblem as refused:
+            say(f"warning: the new head is not signed: {refused.line()}")
+
+
+def sign_over(result: Result) -> Note:
+    """A checkpoint over a ledger that holds, signed by its key in force. Raises EnvironmentProblem."""
+    return sign_text(result.book, Checkpoint(result.book.origin, result.size, result.root).text())
+
+
+def sign_text(book: Book, text: str) -> Note:
+    """A note signed by the ledger's key in force. Raises EnvironmentProblem when it is not on this machine."""
+    origin = book.origin
+    private = load_key(origin)
+    if VerifierKey(origin, ED25519, public_bytes(private)).text() != book.key_in_force():
+        raise EnvironmentProblem(
+            f"the private key at {key_path(origin)} is not the one in force",
+            expected=book.key_in_force(),
+            cause="the key was rotated on another machine, or a rotation was interrupted here",
+            hint="copy the key in force here, or take up a new one: ridgefill ledger key --lost",
+        )
+    return Note(text, (sign(text, origin, private),))
 
 
 def own_pins(store: Store) -> list[Pin]:

@@ -12,13 +12,13 @@ An append is acknowledged when it returns: its bytes were written in one write a
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ledger.chain import ZERO, leaf_hash
 from ledger.encode import MAX_BODY, MAX_LINE, canonical, parse
@@ -27,13 +27,14 @@ from ledger.events.base import Body
 from ledger.events.genesis import Genesis
 from ledger.files import refusals_of, write_all, write_whole
 from ledger.lock import Lock, shared
+from ledger.side import MAX_SIDE_BODY, is_digest, stand_in
 
 LEDGER = "ledger.jsonl"
 VERSION = 1
+_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """The end of the chain: how many entries, the hash of the last (hex), the ledger's id."""
 
     size: int
@@ -41,8 +42,7 @@ class Head:
     ledger_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """An entry that was appended: its place, its leaf hash (hex) and its line without the newline."""
 
     seq: int
@@ -56,6 +56,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.path = folder / LEDGER
+        self._name = str(self.path)
         self.checkpoints = folder / "checkpoints"
         self.bodies = folder / "bodies"
         self.torn = folder / "ledger.torn"
@@ -104,17 +105,30 @@ class Store:
             yield file
 
     def first_id(self) -> str:
-        """The ledger's id as its first line states it; empty when there is no such line."""
+        """The ledger's id as its first line states it; empty when there is no such line, or no proper id in it."""
         try:
             with self.path.open("rb") as file:
-                return str(parse(file.readline(MAX_LINE + 1).removesuffix(b"\n"))["id"])
+                ledger_id = parse(file.readline(MAX_LINE + 1).removesuffix(b"\n"))["id"]
         except (OSError, ValueError, KeyError):
             return ""
+        return ledger_id if isinstance(ledger_id, str) and _ID.fullmatch(ledger_id) else ""
+
+    def reaches(self, offset: int, leaf: str) -> bool:
+        """Whether the line that ends before byte `offset` still has this hash (hex)."""
+        try:
+            with self.path.open("rb") as file:
+                tail = _tail(file.fileno(), offset)
+        except OSError:
+            return False
+        return tail.endswith(b"\n") and leaf_hash(_last_line(tail)).hex() == leaf
 
     def side_body(self, digest: str) -> bytes | None:
         """The bytes of a body kept outside the line; None when they are not there."""
+        if not is_digest(digest):
+            return None
         try:
-            return (self.bodies / digest).read_bytes()
+            with (self.bodies / digest).open("rb") as file:
+                return file.read(MAX_SIDE_BODY + 1)
         except OSError:
             return None
 
@@ -124,9 +138,7 @@ class Store:
             return self._read_head(file.fileno())
 
     def _read_head(self, descriptor: int) -> Head:
-        length = os.fstat(descriptor).st_size
-        reach = min(length, MAX_LINE + 2)
-        tail = os.pread(descriptor, reach, length - reach)
+        tail = _tail(descriptor, os.fstat(descriptor).st_size)
         if not tail:
             raise CannotCheck(f"{LEDGER} is empty", cause="it was emptied", hint="restore it from a copy")
         if not tail.endswith(b"\n"):
@@ -134,7 +146,7 @@ class Store:
                 f"the last line of {LEDGER} has no newline: a write was cut short",
                 hint="ridgefill ledger repair",
             )
-        line = tail[:-1].rpartition(b"\n")[2]
+        line = _last_line(tail)
         try:
             entry = parse(line)
             return Head(entry["seq"] + 1, leaf_hash(line).hex(), entry["id"])
@@ -161,7 +173,7 @@ class Store:
 
     def append_with(self, make: Callable[[Head], Sequence[Body]]) -> list[Entry]:
         """As append, with bodies that depend on where they will stand; `make` runs under the lock."""
-        with refusals_of(self.path), self._lock.exclusive():
+        with refusals_of(self.path), self._lock:
             inode, length, head = self._end()
             entries = []
             for body in make(head):
@@ -177,7 +189,7 @@ class Store:
     def _end(self) -> tuple[int, int, Head]:
         """Inode, length and head now; the file is read only when someone else has written it."""
         try:
-            status = self.path.stat()
+            status = os.stat(self._name)  # noqa: PTH116 - on the path of every append
         except FileNotFoundError:
             raise CannotCheck(f"there is no {LEDGER} in {self.folder}", hint="ridgefill ledger init") from None
         known = self._known
@@ -207,19 +219,26 @@ class Store:
         data = canonical(plain)
         if len(data) <= MAX_BODY and len(entry.line) <= MAX_LINE:
             return entry
-        digest = sha256(data).hexdigest()
-        with suppress(FileExistsError):
-            write_whole(self.bodies / digest, data, replace=False)
-        return _entry(head, body.kind, {"body_bytes": len(data), "body_sha256": digest})
+        if len(data) > MAX_SIDE_BODY:
+            raise UsageProblem("an entry this large cannot be read back", expected=f"at most {MAX_SIDE_BODY} bytes")
+        outside = stand_in(data)
+        # Replaced, not kept: a file that is there may be damaged, and its name says what it must hold.
+        write_whole(self.bodies / outside["body_sha256"], data)
+        return _entry(head, body.kind, outside)
 
     # --- repair
 
     def torn_tail(self) -> bytes:
         """The bytes after the last newline: empty when no write was cut short."""
-        tail = b""
-        for line in self.lines() if self.exists() else ():
-            tail = line
-        return b"" if tail.endswith(b"\n") else tail
+        tail, reach = b"", 0
+        if not self.exists():
+            return tail
+        with self._opened() as file:
+            length = os.fstat(file.fileno()).st_size
+            while b"\n" not in tail and reach < length:
+                reach = min(length, 2 * reach or MAX_LINE)
+                tail = os.pread(file.fileno(), reach, length - reach)
+        return tail.rpartition(b"\n")[2]
 
     def cut_tail(self, fragment: bytes) -> None:
         """Keep a torn fragment under its sha256, then cut it off the file."""
@@ -237,7 +256,7 @@ class Store:
     @contextmanager
     def _mending(self, fragment: bytes) -> Iterator[tuple[int, int]]:
         """The open file and its length, locked, once it is sure that it still ends in `fragment`."""
-        with refusals_of(self.path), self._lock.exclusive():
+        with refusals_of(self.path), self._lock:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
             try:
                 length = os.fstat(descriptor).st_size
@@ -261,9 +280,19 @@ class Store:
         self._lock.close()
 
 
+def _tail(descriptor: int, end: int) -> bytes:
+    """The bytes before `end`, enough of them to hold the last line."""
+    reach = min(end, MAX_LINE + 2)
+    return os.pread(descriptor, reach, end - reach)
+
+
+def _last_line(tail: bytes) -> bytes:
+    return tail[:-1].rpartition(b"\n")[2]
+
+
 def now() -> str:
     """The time as entries state it: UTC, microseconds, self-declared."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.now(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def _entry(head: Head, kind: str, body: dict[str, Any]) -> Entry:

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from hashlib import sha256
 from typing import Any
 
 from ledger import events
@@ -28,13 +27,13 @@ from ledger.encode import MAX_LINE, parse
 from ledger.events.base import Body, Place
 from ledger.findings import Finding, Severity, error, exit_code, warning
 from ledger.pin import Pin, PinBoard
+from ledger.side import MAX_SIDE_BODY as MAX_SIDE_BODY
+from ledger.side import Fetch, MissingBody, whole
 from ledger.verdict import Result, State, Verdict
 
 VERSION = 1
-MAX_SIDE_BODY = 64 * 1024 * 1024
 MAX_FINDINGS = 50
-_FIELDS = {"body", "id", "kind", "prev", "seq", "ts", "v"}
-_SIDE = {"body_bytes", "body_sha256"}
+FIELDS = {"body", "id", "kind", "prev", "seq", "ts", "v"}
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 _ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _BATCH = 1024
@@ -50,7 +49,7 @@ class Verifier:
     """Feeds on raw lines, newline included, in order; `result` says what they amount to."""
 
     pins: Sequence[Pin] = ()
-    side_body: Callable[[str], bytes | None] = no_side_body
+    side_body: Fetch = no_side_body
     tsa_roots: bytes = b""
     state: State | None = None
     findings: list[Finding] = field(default_factory=list)
@@ -65,6 +64,7 @@ class Verifier:
         self.fragment: bytes | None = None
         self.torn_bytes = 0
         self.errors = 0
+        self.blind = False  # a body is missing: what later entries say of it cannot be held against them
         self.board = PinBoard(self.pins)
         self._add_all(self.board.skip_before(self.size))
         self._meet_pins()
@@ -185,7 +185,7 @@ class Verifier:
             self.torn_bytes = len(raw)
 
     def _envelope(self, entry: dict[str, Any], leaf: str) -> None:
-        if entry.keys() != _FIELDS:
+        if entry.keys() != FIELDS:
             self._wrong("envelope", "not the seven fields of an entry", found=", ".join(sorted(entry))[:200])
             return
         seq, prev, ts, kind = entry["seq"], entry["prev"], entry["ts"], entry["kind"]
@@ -208,7 +208,7 @@ class Verifier:
                 expected=self.head,
                 found=str(prev),
             )
-        if not isinstance(ts, str) or not _TIME.fullmatch(ts) or not _is_time(ts):
+        if not isinstance(ts, str) or not is_time(ts):
             self._wrong("time", "`ts` is not a UTC time with microseconds", found=str(ts)[:60])
         elif ts < self.ts:
             self._add(warning("clock", f"entry {self.size}", f"dated {ts}, before the entry before it ({self.ts})"))
@@ -237,12 +237,13 @@ class Verifier:
         if not isinstance(kind, str) or not isinstance(body, dict):
             self._wrong("envelope", "`kind` is not a text or `body` not an object")
             return
-        if body.keys() == _SIDE:
-            body = self._outside(body)
-            if body is None:
-                return
         try:
-            typed: Body = events.read(kind, body)
+            typed: Body = events.read(kind, whole(body, self.side_body))
+        except MissingBody as missing:
+            where, hint = f"entry {self.size}", "fetch the study's bodies/ folder"
+            self._add(error("side-body-missing", where, str(missing), exit_code=6, hint=hint))
+            self.blind = True
+            return
         except ValueError as wrong:
             self._wrong("body", str(wrong))
             return
@@ -251,46 +252,16 @@ class Verifier:
         if typed.needs_root:
             self._flush()
             root = self.frontier.root().hex()
-        self._add_all(typed.check(Place(self.size, leaf, prev, root, self.tsa_roots), self.book))
-
-    def _outside(self, body: dict[str, Any]) -> dict[str, Any] | None:
-        """The body kept in bodies/<sha256>, or None after saying why not."""
-        digest, length = body["body_sha256"], body["body_bytes"]
-        if not isinstance(digest, str) or not re.fullmatch("[0-9a-f]{64}", digest):
-            self._wrong("side-body", "the digest of a body kept outside is not 64 hex digits")
-            return None
-        data = self.side_body(digest)
-        if data is None:
-            self._add(
-                error(
-                    "side-body-missing",
-                    f"entry {self.size}",
-                    f"its body bodies/{digest} is not there",
-                    exit_code=6,
-                    hint="fetch the study's bodies/ folder",
-                )
-            )
-            return None
-        if len(data) != length or sha256(data).hexdigest() != digest:
-            self._wrong(
-                "side-body",
-                f"bodies/{digest} is not what was entered",
-                "the file was edited",
-                expected=digest,
-            )
-            return None
-        try:
-            return parse(data, MAX_SIDE_BODY)
-        except ValueError as wrong:
-            self._wrong("side-body", f"bodies/{digest}: {wrong}")
-            return None
+        for finding in typed.check(Place(self.size, leaf, prev, root, self.tsa_roots), self.book):
+            doubtful = self.blind and finding.severity is Severity.ERROR
+            self._add(replace(finding, exit_code=6) if doubtful else finding)
 
 
 def verify(
     lines: Iterable[bytes],
     *,
     pins: Sequence[Pin] = (),
-    side_body: Callable[[str], bytes | None] = no_side_body,
+    side_body: Fetch = no_side_body,
     tsa_roots: bytes = b"",
     state: State | None = None,
 ) -> Result:
@@ -301,9 +272,10 @@ def verify(
     return verifier.result()
 
 
-def _is_time(text: str) -> bool:
+def is_time(text: str) -> bool:
+    """Whether this is a UTC time with microseconds, as entries write it."""
     try:
         datetime.fromisoformat(text)
     except ValueError:
         return False
-    return True
+    return _TIME.fullmatch(text) is not None

@@ -15,17 +15,17 @@ from ledger.anchors.git import make_tag
 from ledger.anchors.rfc3161 import make_request
 from ledger.chain import consistency_proof, inclusion_proof, leaf_hash, verify_consistency, verify_inclusion
 from ledger.commands.read import read_pin
-from ledger.console import folder_option, json_option, print_json, study_folder
+from ledger.console import folder_option, json_option, print_json, study_folder, words
 from ledger.errors import CannotCheck, EnvironmentProblem, Tampered, UsageProblem
 from ledger.events.anchor import Anchor
 from ledger.events.checkpoint import Checkpoint as CheckpointEntry
 from ledger.events.key import Key, endorsement_text
 from ledger.files import write_whole
 from ledger.keys import create_key, forget_retirement, key_path, load_key, retire_key
-from ledger.note import COSIGNATURE, Checkpoint, Note, NoteError, Proof, VerifierKey, public_bytes, sign
+from ledger.note import COSIGNATURE, Checkpoint, Note, NoteError, Proof, VerifierKey, check_name, public_bytes, sign
 from ledger.publish import parse_selection
 from ledger.publish import publish as publish_ledger
-from ledger.session import Session
+from ledger.session import Session, sign_over
 from ledger.verdict import Result
 
 _FILE = click.Path(path_type=Path)
@@ -55,8 +55,7 @@ def _enter_checkpoint(session: Session) -> Note:
     made: list[Note] = []
 
     def make(result: Result) -> list[CheckpointEntry]:
-        text = Checkpoint(result.book.origin, result.size, result.root).text()
-        made.append(Note(text, (sign(text, result.book.origin, load_key(result.book.origin)),)))
+        made.append(sign_over(result))
         # Before the entry, so that what this machine remembers of this size is kept for `verify --from`.
         write_whole(session.store.checkpoints / f"{result.size}.note", made[-1].to_text().encode())
         return [CheckpointEntry(note=made[-1].to_text())]
@@ -92,16 +91,13 @@ def prove(
     if proof_file:
         return _check_proof(proof_file, line_file, vkey, as_json)
     session = Session(study_folder(folder))
-    result = session.current()
+    result = session.verified()
     leaves = [leaf_hash(raw.removesuffix(b"\n")) for raw in session.store.lines()][: result.size]
     if since:
         return _prove_since(read_pin(since), leaves, result, as_json)
     if entry is None or not 0 <= entry < result.size:
         raise UsageProblem("prove which entry?", expected=f"0 to {result.size - 1}", found=str(entry))
-    note = session.sign_head()
-    if note is None:
-        raise EnvironmentProblem("a proof needs a signed head", hint="run this where the key is")
-    text = Proof(entry, tuple(inclusion_proof(leaves, entry)), note).to_text()
+    text = Proof(entry, tuple(inclusion_proof(leaves, entry)), session.sign_head()).to_text()
     if out:
         write_whole(out, text.encode())
     if as_json:
@@ -134,9 +130,12 @@ def _check_proof(proof_file: Path, line_file: Path | None, vkey: str | None, as_
             expected="--line FILE --key VKEY",
         )
     try:
+        key = VerifierKey.from_text(vkey)
+    except NoteError as wrong:
+        raise UsageProblem(f"--key: {wrong}") from None
+    try:
         proof = Proof.from_text(proof_file.read_bytes())
         line = line_file.read_bytes().removesuffix(b"\n")
-        key = VerifierKey.from_text(vkey)
         signed = proof.note.signers([key])
         head = Checkpoint.from_note(proof.note)
     except OSError as refused:
@@ -160,19 +159,19 @@ def _check_proof(proof_file: Path, line_file: Path | None, vkey: str | None, as_
 @click.option(
     "--entries",
     "selection",
-    help="Entries to give in full, like 0-5,9 (default: all but sealed and redacted).",
+    help="Entries to give in full, like 0-5,9 (default: all but those that tell a redacted claim).",
 )
 @json_option
 def publish(folder: Path | None, out: Path, selection: str | None, as_json: bool) -> int:
     """Write the chain index and only the entries chosen; readers verify the whole chain from it."""
     session = Session(study_folder(folder))
-    result = session.current()
+    result = session.verified()
     if selection is not None:
-        chosen = parse_selection(selection)
+        chosen = parse_selection(selection, result.size)
     else:
-        withheld = {claim.seq for claim in result.book.claims.values() if claim.redacted}
+        withheld = {seq for claim in result.book.claims.values() if claim.redacted for seq in claim.told}
         chosen = set(range(result.size)) - withheld
-    full, size = publish_ledger(session.store, chosen, out)
+    full, size = publish_ledger(session.store, result.book, chosen, out)
     if as_json:
         print_json({"ok": True, "exit_code": 0, "folder": str(out), "full": full, "hashed": size - full})
     else:
@@ -196,6 +195,10 @@ def cosign(note_file: Path, folder: Path | None, name: str, out: Path | None, as
     result = Session(study_folder(folder)).check([pin])
     if result.exit_code or pin.size == 0 or result.pinned < pin.size or pin.note is None:
         raise Tampered(f"the ledger does not reproduce {note_file}", hint=f"ridgefill ledger verify --pin {note_file}")
+    try:
+        check_name(name)
+    except NoteError as wrong:
+        raise UsageProblem(f"--name: {wrong}", expected="like alice.example.org/witness") from None
     if not key_path(name).exists():
         create_key(name)
     private = load_key(name)
@@ -238,7 +241,10 @@ def anchor(
     head = _newest_checkpoint(session)
     if kind == "rfc3161" and request_file:
         write_whole(request_file, make_request(head))
-        click.echo(f"request in {request_file}; send it as application/timestamp-query, then --response FILE")
+        if as_json:
+            print_json({"ok": True, "exit_code": 0, "file": str(request_file), "entries": head.size})
+        else:
+            click.echo(f"request in {request_file}; send it as application/timestamp-query, then --response FILE")
         return 0
     note_text = session.store.checkpoints / f"{head.size}.note"
     makers: dict[str, Callable[[], dict[str, str]]] = {
@@ -288,7 +294,7 @@ def _text(path: Path | None, option: str) -> str:
 
 @click.command()
 @folder_option
-@click.option("--reason", required=True, help="Why the key changes.")
+@click.option("--reason", callback=words, required=True, help="Why the key changes.")
 @click.option("--lost", is_flag=True, help="The old key is gone: nothing can endorse the new one, and verify says so.")
 @json_option
 def key(folder: Path | None, reason: str, lost: bool, as_json: bool) -> int:

@@ -12,15 +12,17 @@ from ledger import events, memory
 from ledger.compare import compare_ledgers, write_evidence
 from ledger.console import folder_option, json_option, print_json, say, study_folder
 from ledger.encode import parse
-from ledger.errors import CannotCheck, UsageProblem
+from ledger.errors import CannotCheck, Problem, UsageProblem, visible
 from ledger.events.base import Body
 from ledger.findings import Severity, error, exit_code
 from ledger.note import NoteError
 from ledger.pin import Pin
 from ledger.publish import is_published, verify_published
 from ledger.session import Session
+from ledger.side import whole
 from ledger.store import Store
 from ledger.verdict import Result, Verdict
+from ledger.verify import FIELDS
 
 _FILE = click.Path(path_type=Path)
 
@@ -54,7 +56,7 @@ def verify_command(
     """
     where = _resolve(ledger, folder)
     named = [read_pin(path) for path in pins]
-    roots = _read(tsa_roots) if tsa_roots else b""
+    roots = _roots(tsa_roots) if tsa_roots else b""
     if is_published(where):
         if start or forget:
             raise UsageProblem("--from and --forget need the whole ledger; this is a published copy")
@@ -116,6 +118,17 @@ def read_pin(path: Path) -> Pin:
         raise UsageProblem(f"{path} is no checkpoint: {wrong}") from None
 
 
+def _roots(path: Path) -> bytes:
+    from cryptography import x509
+
+    data = _read(path)
+    try:
+        x509.load_pem_x509_certificates(data)
+    except ValueError as wrong:
+        raise UsageProblem(f"{path} holds no PEM certificate: {wrong}") from None
+    return data
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -124,16 +137,19 @@ def _read(path: Path) -> bytes:
 
 
 def entries(store: Store) -> Iterator[tuple[dict[str, Any], Body | None]]:
-    """Every entry that can be read, with its typed body when that can be read too."""
+    """Every entry, with its typed body when that can be read; a line that is no entry as one that says so."""
     for raw in store.lines():
         try:
             entry = parse(raw.removesuffix(b"\n"))
-            body = dict(entry["body"])
-            if set(body) == {"body_bytes", "body_sha256"}:
-                body = parse(store.side_body(str(body["body_sha256"])) or b"", limit=2**26)
-            yield entry, events.read(entry["kind"], body)
-        except (ValueError, KeyError, TypeError):
+            if entry.keys() != FIELDS or not isinstance(entry["ts"], str) or entry["kind"] not in events.REGISTRY:
+                raise ValueError("not an entry")
+        except (ValueError, TypeError):
             yield {"seq": "?", "kind": "unreadable", "ts": "", "body": {}}, None
+            continue
+        try:
+            yield entry, events.read(entry["kind"], whole(entry["body"], store.side_body))
+        except (ValueError, TypeError):
+            yield entry, None
 
 
 @click.command()
@@ -151,8 +167,7 @@ def log(folder: Path | None, kind: str | None, as_json: bool) -> int:
         print_json({"ok": True, "exit_code": 0, "entries": rows})
     else:
         for row in rows:
-            text = str(row["summary"]).replace("\n", " ")
-            click.echo(f"{row['seq']!s:>5}  {row['ts'][:19]}  {row['kind']:<10}  {text}")
+            click.echo(visible(f"{row['seq']!s:>5}  {row['ts'][:19]}  {row['kind']:<10}  {row['summary']}"))
     return 0
 
 
@@ -176,7 +191,7 @@ def show(which: str, folder: Path | None, as_json: bool) -> int:
                 click.echo(f"leaf  {leaf}")
                 for key, value in found.items():
                     if key not in {"body", "leaf"}:
-                        click.echo(f"{key:<5} {value}")
+                        click.echo(visible(f"{key:<5} {value}") + (" (self-declared)" if key == "ts" else ""))
                 _tree(found["body"], 0)
             return 0
     raise CannotCheck(f"no entry is called {which!r}", hint="ridgefill ledger log")
@@ -187,10 +202,10 @@ def _tree(value: Any, depth: int) -> None:
     pad = "  " * depth
     for key, item in value.items() if isinstance(value, dict) else enumerate(value):
         if isinstance(item, dict | list) and item:
-            click.echo(f"{pad}{key}:")
+            click.echo(visible(f"{pad}{key}:"))
             _tree(item, depth + 1)
         else:
-            click.echo(f"{pad}{key}: {item}")
+            click.echo(visible(f"{pad}{key}: {item}"))
 
 
 @click.command()
@@ -223,7 +238,12 @@ def head(folder: Path | None, as_json: bool) -> int:
 def compare(a: Path, b: Path, evidence: Path | None, as_json: bool) -> int:
     """Name the first entry where two copies of one ledger part; keep both heads as evidence of a fork."""
     outcome = compare_ledgers(Store(_resolve(a, None)), Store(_resolve(b, None)))
-    kept = write_evidence(outcome, evidence) if outcome.forked else None
+    kept = None
+    if outcome.forked:
+        try:
+            kept = write_evidence(outcome, evidence)
+        except Problem as refused:  # a fork is a fork, whether or not its evidence could be kept
+            say(f"warning: the evidence is not kept: {refused.line()}")
     if as_json:
         print_json({**outcome.as_dict(), "evidence": str(kept) if kept else None})
     else:

@@ -11,8 +11,8 @@ import click
 import orjson
 
 from ledger.claims import CLAIMS_FILE, read_claims
-from ledger.console import folder_option, json_option, print_json, study_folder
-from ledger.errors import CannotCheck, EnvironmentProblem, UsageProblem
+from ledger.console import folder_option, json_option, print_json, study_folder, words
+from ledger.errors import CannotCheck, UsageProblem
 from ledger.events.amend import Amend
 from ledger.events.base import Body
 from ledger.events.claim import Claim, SealedClaim
@@ -29,14 +29,12 @@ from ledger.store import Entry, Store
 from ledger.verdict import Result
 
 _FILE = click.Path(path_type=Path)
-GITATTRIBUTES = (
-    b"# Hashed byte for byte: git must not translate a line ending.\n*.jsonl -text\n*.note -text\nbodies/** -text\n"
-)
+GITATTRIBUTES = b"# Hashed byte for byte: git must not translate a line ending.\n*.jsonl -text\n*.note -text\n*.tsv -text\nbodies/** -text\n"
 
 
 @click.command()
 @folder_option
-@click.option("--name", help="What the study is called (default: the folder's name).")
+@click.option("--name", callback=words, help="What the study is called (default: the folder's name).")
 @json_option
 def init(folder: Path | None, name: str | None, as_json: bool) -> int:
     """Start a ledger: a random id, a signing key outside the study folder, the genesis entry, a signed head."""
@@ -44,10 +42,18 @@ def init(folder: Path | None, name: str | None, as_json: bool) -> int:
     store = Store(where)
     if store.exists():
         raise UsageProblem(f"{store.path} is there already", hint="ridgefill ledger verify")
+    if keys_folder().resolve().is_relative_to(where.resolve()):
+        raise UsageProblem(
+            f"the private key would lie inside the study: {keys_folder()}",
+            cause="who gets the study would get the key",
+            hint="point RIDGEFILL_KEYS elsewhere",
+        )
     ledger_id = secrets.token_hex(16)
     origin = f"ridgefill/{ledger_id}"
     key = create_key(origin)
     try:
+        if not (where / ".gitattributes").exists():
+            write_whole(where / ".gitattributes", GITATTRIBUTES)
         store.create(
             Genesis(
                 made_by="ridgefill 1",
@@ -57,13 +63,11 @@ def init(folder: Path | None, name: str | None, as_json: bool) -> int:
             ),
             ledger_id,
         )
-    except (EnvironmentProblem, UsageProblem):
+    except BaseException:
         key_path(origin).unlink(missing_ok=True)
         raise
-    if not (where / ".gitattributes").exists():
-        write_whole(where / ".gitattributes", GITATTRIBUTES)
     session = Session(where)
-    session.sign_head()
+    session.try_sign_head()
     session.check()
     if as_json:
         print_json({"ok": True, "exit_code": 0, "ledger": str(store.path), "origin": origin, "key": key.text()})
@@ -142,7 +146,7 @@ def _head_of(whole: str, head: str) -> bool:
 @click.command()
 @click.argument("source", type=_FILE)
 @folder_option
-@click.option("--reason", required=True, help="Why the claim changes.")
+@click.option("--reason", callback=words, required=True, help="Why the claim changes.")
 @click.option("--claim", "only", help="Which claim of the file (default: every one that changed).")
 @json_option
 def amend(source: Path, folder: Path | None, reason: str, only: str | None, as_json: bool) -> int:
@@ -186,7 +190,7 @@ def _current(store: Store, version: str) -> Claim | None:
 @click.command()
 @click.argument("claim")
 @folder_option
-@click.option("--reason", required=True, help="Why the claim is withdrawn.")
+@click.option("--reason", callback=words, required=True, help="Why the claim is withdrawn.")
 @json_option
 def retract(claim: str, folder: Path | None, reason: str, as_json: bool) -> int:
     """Withdraw CLAIM (a name, or a sealed claim's entry number). It stays in every list, marked so."""
@@ -198,7 +202,7 @@ def retract(claim: str, folder: Path | None, reason: str, as_json: bool) -> int:
 @click.command()
 @click.argument("claim")
 @folder_option
-@click.option("--reason", required=True, help="Why the text is withheld.")
+@click.option("--reason", callback=words, required=True, help="Why the text is withheld.")
 @json_option
 def redact(claim: str, folder: Path | None, reason: str, as_json: bool) -> int:
     """Mark CLAIM so that `publish` gives its hash only. The ledger itself is unchanged."""
@@ -208,13 +212,11 @@ def redact(claim: str, folder: Path | None, reason: str, as_json: bool) -> int:
 
 
 @click.command("note")
-@click.argument("text")
+@click.argument("text", callback=words)
 @folder_option
 @json_option
 def note(text: str, folder: Path | None, as_json: bool) -> int:
     """Enter a remark."""
-    if not text.strip():
-        raise UsageProblem("an empty remark says nothing")
     entries = Session(study_folder(folder)).append(lambda _result: [NoteEntry(text=text)])
     return _entered(entries, [text], as_json)
 

@@ -39,6 +39,7 @@ class Amend(Body):
         book.versions[place.leaf] = book.versions[self.target]
         claim.version = place.leaf
         claim.amended += 1
+        claim.told.append(place.seq)
 
     def summary(self) -> str:
         return f"{self.claim.claim}: {self.reason}"

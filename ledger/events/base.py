@@ -10,14 +10,15 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from ledger.book import Book
+from ledger.encode import MAX_TEXT
 from ledger.findings import Finding, error
 
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-Text = Annotated[str, Field(min_length=1, max_length=20_000)]
+Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 # Not `1e-5`, not `inf`: one spelling that every reader compares alike.
 Decimal = Annotated[str, Field(pattern=r"^-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?$")]
-Recorded = Annotated[str, Field(pattern=r"^(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:e-?[0-9]+)?|NaN|-?Infinity)$")]
+Recorded = Annotated[str, Field(pattern=r"^(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?|NaN|-?Infinity)$")]
 Count = Annotated[int, Field(ge=0)]
 Detail = dict[str, JsonValue]
 

@@ -63,7 +63,7 @@ class Claim(Body):
         if self.follows is not None and self.follows not in book.names:
             yield place.wrong("unknown-follow-up", f"follows {self.follows}, which no earlier entry registers")
         yield from odd_characters(self.text, place)
-        book.claims[place.leaf] = ClaimState(self.claim, place.seq, place.leaf)
+        book.claims[place.leaf] = ClaimState(self.claim, place.seq, place.leaf, told=[place.seq])
         book.versions[place.leaf] = place.leaf
         book.names[self.claim] = place.leaf
 

@@ -25,9 +25,10 @@ class Genesis(Body):
             yield place.wrong("second-genesis", "a ledger has one genesis entry, the first")
             return
         try:
-            VerifierKey.from_text(self.key)
+            if VerifierKey.from_text(self.key).name != self.origin:
+                raise NoteError("it is not named by the ledger's origin")
         except NoteError as wrong:
-            yield place.wrong("bad-key", f"the genesis key cannot be read: {wrong}")
+            yield place.wrong("bad-key", f"the genesis key is not acceptable: {wrong}")
         book.origin, book.name = self.origin, self.name
         book.keys.append(KeyState(self.key, 0, "named in the genesis entry"))
 

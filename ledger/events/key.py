@@ -27,7 +27,8 @@ class Key(Body):
     def check(self, place: Place, book: Book) -> Iterator[Finding]:
         how = f"taken up at entry {place.seq} because the key before was lost; nothing endorses it"
         try:
-            VerifierKey.from_text(self.new)
+            if VerifierKey.from_text(self.new).name != book.origin:
+                raise NoteError("it is not named by the ledger's origin")
             if self.endorsement:
                 signed = Note.from_text(self.endorsement)
                 if signed.text != endorsement_text(book.origin, place.seq, self.new):

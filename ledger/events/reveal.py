@@ -45,6 +45,7 @@ class Reveal(Body):
             return
         yield from odd_characters(self.claim.text, place)
         sealed.name = self.claim.claim
+        sealed.told.append(place.seq)
         book.names[sealed.name] = book.versions[self.target]
 
     def summary(self) -> str:
