@@ -24,6 +24,7 @@ from tqdm import tqdm
 from ridgefill import tensorfile
 from ridgefill.errors import FillMismatchError, FillUsageError
 from ridgefill.families import family_of
+from ridgefill.fingerprint import fingerprint, weights_hash
 
 SAVE_SECONDS = 60.0
 
@@ -133,8 +134,8 @@ def _with_distance(rows: Tensor, mean: Tensor, weight: float, share: float) -> t
     return centred, mean + share * distance
 
 
-class _Enough(Exception):  # noqa: N818 - not an error: nothing above the last late layer's input is needed
-    pass
+class _Enough(Exception):
+    """Not an error: nothing above the input of the last layer is needed."""
 
 
 @contextmanager
@@ -172,9 +173,7 @@ def late_inputs(model: Any, first: int) -> Iterator[Callable[[Tensor], list[Tens
 
 def windows_of(documents: Sequence[Tensor], window: int, sink_rows: int = 0) -> list[Tensor]:
     """Cut documents [n] into windows of at most `window` rows; a rest with no row left to fit is dropped."""
-    return [
-        piece for ids in documents for piece in torch.split(ids, window) if len(piece) > max(sink_rows, 1)
-    ]
+    return [piece for ids in documents for piece in torch.split(ids, window) if len(piece) > max(sink_rows, 1)]
 
 
 def capture(
@@ -194,9 +193,7 @@ def capture(
     """
     family = family_of(model)
     depth = len(family.base(model).layers)
-    statistics = Statistics.empty(
-        splits, depth, family.stream_width(model.config), family.block_in_width(model.config)
-    )
+    statistics = Statistics.empty(splits, depth, family.stream_width(model.config), family.block_in_width(model.config))
     identity = _identity(model, windows, splits, sink_rows)
     done = _resume(state, statistics, identity) if state else 0
     first, saved = min(splits), time.monotonic()
@@ -217,10 +214,9 @@ def capture(
 
 def _identity(model: Any, windows: Sequence[Tensor], splits: Sequence[int], sink_rows: int) -> str:
     """A digest of what the pass computes, so that a saved state continues only the pass it belongs to."""
-    from ridgefill.fingerprint import fingerprint
-
-    digest = hashlib.sha256(fingerprint(model).model_dump_json().encode())
-    digest.update(json.dumps([sorted(splits), sink_rows, str(model.dtype)]).encode())
+    of = fingerprint(model)
+    asked = [of.architecture, of.metadata, weights_hash(model), str(model.dtype), sorted(splits), sink_rows]
+    digest = hashlib.sha256(json.dumps(asked).encode())
     for ids in windows:
         digest.update(json.dumps(ids.tolist()).encode())
     return digest.hexdigest()

@@ -281,7 +281,7 @@ def test_another_family_or_tokenizer_is_refused_and_an_open_field_is_not(tiny: C
 
 def test_other_weights_and_another_name_only_warn(tiny: Callable[..., Any], folder: Path) -> None:
     other = tiny("llama", seed=1)
-    with pytest.warns(UserWarning, match="embedding_sha256 differs"):
+    with pytest.warns(UserWarning, match="weights_sha256 differs"):
         Maps.load(folder).check_model(other)
 
 
