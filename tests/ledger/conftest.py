@@ -1,0 +1,158 @@
+"""What the ledger's tests share: the golden ledger, drafts of false ones, real studies, and the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+
+CLAIMS = """
+[[claim]]
+id = "C1"
+text = "Maps keep the loss"
+files = ["config.toml"]
+[[claim.prediction]]
+id = "P1"
+metric = "nll"
+statistic = "mean_difference"
+comparator = "<"
+threshold = "0.05"
+n = 40
+seeds = [0, 1]
+exclusions = "none"
+stop_rule = "all samples scored"
+
+[[claim]]
+id = "C2"
+text = "Look at the value heads"
+exploratory = true
+follows = "C1"
+"""
+
+
+def _module(name: str) -> ModuleType:
+    spec = spec_from_file_location(f"golden_{name}", GOLDEN / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def make() -> ModuleType:
+    """tests/golden/make_ledger.py: Draft, claim(), prediction(), private(), build()."""
+    return _module("make_ledger")
+
+
+@pytest.fixture(scope="session")
+def golden(make: ModuleType) -> dict[str, bytes]:
+    """Every file of the golden ledger."""
+    folder = GOLDEN / "ledger"
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A time-stamping authority of our own."""
+    return _module("authority").Authority(tmp_path_factory.mktemp("authority") / "tsa")
+
+
+@pytest.fixture(scope="session")
+def other_authority(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """One that nobody trusts."""
+    return _module("authority").Authority(tmp_path_factory.mktemp("authority") / "tsa", "a stranger")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys and memory of every test in its own folder; never the user's."""
+    monkeypatch.setenv("RIDGEFILL_KEYS", str(tmp_path / "keys"))
+    monkeypatch.setenv("RIDGEFILL_STATE", str(tmp_path / "state"))
+    monkeypatch.delenv("RIDGEFILL_DEBUG", raising=False)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The one JSON object on stdout."""
+        lines = self.out.splitlines()
+        assert len(lines) == 1, self.out
+        value = json.loads(lines[0])
+        assert isinstance(value, dict)
+        assert value["exit_code"] == self.code
+        assert value["ok"] is (self.code == 0)
+        return value
+
+    @property
+    def error(self) -> str:
+        """The one line of an error."""
+        lines = [line for line in self.err.splitlines() if line.startswith("error: ")]
+        assert len(lines) == 1, self.err
+        return lines[0]
+
+
+def ledger(*arguments: object, cwd: Path | None = None, text: bytes | None = None, **environment: str) -> Answer:
+    """Run `python -m ledger` as a user would. No command may ever show a traceback or blame itself."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ledger", *map(os.fspath, map(_plain, arguments))],
+        capture_output=True,
+        check=False,
+        cwd=cwd,
+        input=text,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+    answer = Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+    assert "Traceback" not in answer.err, answer.err
+    assert "a fault in ridgefill" not in answer.err + answer.out, answer.err
+    return answer
+
+
+def _plain(argument: object) -> Any:
+    return argument if isinstance(argument, str | bytes | os.PathLike) else str(argument)
+
+
+@pytest.fixture
+def cli() -> Any:
+    """`cli("verify", folder)` -> Answer."""
+    return ledger
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """A study with a ledger of five entries, made by the commands: genesis, C1, C2, a remark, a checkpoint."""
+    folder = tmp_path / "study"
+    folder.mkdir()
+    (folder / "claims.toml").write_text(CLAIMS)
+    (folder / "config.toml").write_text("split = 11\n")
+    for command in (["init", "--name", "toy"], ["register"], ["note", "hello"], ["checkpoint"]):
+        answer = ledger(*command, "-C", folder)
+        assert answer.code == 0, answer.err
+    return folder
+
+
+@pytest.fixture
+def golden_study(tmp_path: Path) -> Path:
+    """A copy of the golden ledger that may be hurt."""
+    return Path(shutil.copytree(GOLDEN / "ledger", tmp_path / "golden"))
