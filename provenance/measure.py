@@ -60,7 +60,8 @@ def hash_located(located: Located, cache: HashCache | None = None, advance: Adva
             size = archive.getinfo(located.member).file_size
             return Hashed(hashlib.file_digest(member, "sha256").hexdigest(), size)  # type: ignore[arg-type]
     except (OSError, zipfile.BadZipFile, KeyError) as problem:
-        raise CannotCheck(f"'{located.path}' cannot be read: {problem}") from None
+        why = getattr(problem, "strerror", None) or problem
+        raise CannotCheck(f"'{located.path.name}' cannot be read: {why}") from None
 
 
 def compare(pin: Pin, found: Pin, where: str = "") -> list[Finding]:

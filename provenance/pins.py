@@ -14,13 +14,17 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 from ledger.encode import canonical
 from ledger.errors import UsageProblem
 from ledger.events import one_line
-from provenance.manifest import tree_digest
+from provenance.manifest import escape, tree_digest, unescape
 
 # What the pinned thing is for. `audit` picks by it.
 Kind = Literal["study", "file", "model", "maps", "dataset", "records", "source", "build"]
 # How the digest was computed: over a file's bytes, over a manifest (provenance.manifest), or over the
 # canonical JSON of `files` and `detail`.
 Method = Literal["sha256", "sha256-tree", "sha256-build"]
+
+
+# What a terminal would obey instead of showing has no place in a pin.
+_PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f]*$"
 
 
 class _Frozen(BaseModel):
@@ -51,8 +55,8 @@ class Pin(_Frozen):
     """
 
     kind: Kind
-    name: str = Field(min_length=1)
-    source: str = ""
+    name: str = Field(pattern=_PRINTABLE, min_length=1)
+    source: str = Field(default="", pattern=_PRINTABLE)
     method: Method = "sha256"
     digest: str = Field(pattern=r"^[0-9a-f]{64}$")
     size: int | None = Field(default=None, ge=0)
@@ -62,6 +66,9 @@ class Pin(_Frozen):
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Pin:
+        for name in self.files or {}:
+            if escape(unescape(name)) != name:
+                raise ValueError(f"the name {name!r} is not escaped as names are: expected {escape(unescape(name))}")
         if self.method == "sha256-tree" and self.files is not None:
             computed = tree_digest(self.files)
         elif self.method == "sha256-build":

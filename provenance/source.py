@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections.abc import Iterable
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -19,6 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ledger.errors import Differs
 from provenance.gitcall import Answer, ask, steering_variables
+from provenance.hashing import open_file
 from provenance.manifest import escape
 from provenance.measure import take
 from provenance.pins import Pin
@@ -160,15 +163,23 @@ def _differs(root: Path, name: bytes, kind: bytes, oid: str) -> bool:
     path = root / os.fsdecode(name)
     try:
         if kind == b"120000":
-            content = os.fsencode(path.readlink())
-        elif path.is_symlink():
-            return True
-        else:
-            content = path.read_bytes()
-    except OSError:
+            target = os.fsencode(path.readlink())
+            return _blob(oid, len(target), [target]) != oid
+        descriptor = open_file(os.fsencode(path))
+        with os.fdopen(descriptor, "rb") as file:
+            size = os.fstat(descriptor).st_size
+            return _blob(oid, size, iter(partial(file.read, 1 << 20), b"")) != oid
+    except OSError:  # absent, a link or a pipe instead of a file, or not to be read
         return True
-    algorithm = hashlib.sha1 if len(oid) == 40 else hashlib.sha256
-    return algorithm(b"blob %d\0" % len(content) + content).hexdigest() != oid
+
+
+def _blob(like: str, size: int, chunks: Iterable[bytes]) -> str:
+    """The object id git gives to a blob, with the hash function of another id."""
+    state = hashlib.sha1(usedforsecurity=False) if len(like) == 40 else hashlib.sha256()
+    state.update(b"blob %d\0" % size)
+    for chunk in chunks:
+        state.update(chunk)
+    return state.hexdigest()
 
 
 def _submodule(root: Path, name: bytes, oid: str) -> str:

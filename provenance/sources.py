@@ -74,7 +74,7 @@ def _pypi(rest: str, base: Path) -> Located:
         distribution = metadata.distribution(name)
         if distribution.version == version:
             member = _member(wanted, [file.as_posix() for file in distribution.files or []], rest)
-            return Located(Path(str(distribution.locate_file(member))))
+            return Located(Path(str(distribution.locate_file(member))).resolve())
         found = f"{distribution.version} installed"
     except metadata.PackageNotFoundError:
         pass
@@ -157,7 +157,10 @@ def _dpkg(*arguments: str) -> str:
 
 
 def _package(rest: str, base: Path) -> Located:
-    spec = importlib.util.find_spec(rest) if re.fullmatch(r"\w+", rest) else None
+    try:
+        spec = importlib.util.find_spec(rest) if re.fullmatch(r"\w+", rest) else None
+    except (ImportError, ValueError):  # what runs as __main__ has no place of its own
+        spec = None
     folders = list(spec.submodule_search_locations or []) if spec else []
     if len(folders) != 1:
         raise CannotCheck(f"the package '{rest}' cannot be imported here", expected="one folder", found=str(folders))

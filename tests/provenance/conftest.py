@@ -105,7 +105,7 @@ class Study:
                 )
             ]
         )[0]
-        return json.loads(entry.line)["body"]["run"], entry.leaf
+        return run_id(json.loads(entry.line)["prev"]), entry.leaf
 
     def claim_version(self) -> str:
         claim = verify(self.store.lines(), side_body=self.store.side_body).book.claim_named("faster")

@@ -195,6 +195,22 @@ def test_exploratory_unfinished_and_retracted_runs_carry_no_number_and_are_set_a
     assert codes == {"left-out", "nothing-to-check"}
 
 
+def test_pins_too_many_for_a_line_are_read_from_beside_the_ledger(study: Study) -> None:
+    for number in range(700):
+        (study.folder / "data" / f"part-{number:04}.jsonl").write_text(f"{number}\n")
+    study.store.path.write_bytes(b"".join(study.store.path.read_bytes().splitlines(keepends=True)[:2]))
+    _delete_run(study)
+    study.end(*study.begin())
+    (body,) = study.store.bodies.iterdir()
+    assert run(study)[0] == 0
+    _flip(study.folder / "data" / "part-0333.jsonl")
+    code, _, err = run(study)
+    assert (code, err.count("\n"), "part-0333.jsonl: differs" in err) == (5, 1, True)
+    body.unlink()
+    code, _, err = run(study)
+    assert (code, f"its body bodies/{body.name} is not there" in err) == (6, True)
+
+
 @pytest.mark.parametrize("part", ["maps", "builds", "source"])
 def test_nothing_to_check_is_never_fine(study: Study, part: str) -> None:
     shutil.copy(study.store.path, study.folder / "kept")

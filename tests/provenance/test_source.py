@@ -131,6 +131,26 @@ def test_a_file_excluded_outside_the_tree_is_told_and_one_the_tree_ignores_is_no
     assert not state.clean
 
 
+def test_a_pipe_or_a_link_in_the_place_of_a_file_is_a_change_and_no_hang(repo: Path) -> None:
+    for name in ("code.py", "script/run.py"):
+        (repo / name).rename(repo.parent / "aside")
+        if name == "code.py":
+            os.mkfifo(repo / name)
+        else:
+            (repo / name).symlink_to(repo.parent / "aside")
+    assert capture(repo).changed.first == ["code.py", "script/run.py"]
+
+
+def test_links_are_compared_by_where_they_point(repo: Path) -> None:
+    (repo / "link").symlink_to("code.py")
+    git(repo, "add", "link")
+    git(repo, "commit", "-qm", "a link")
+    assert capture(repo).clean
+    (repo / "link").unlink()
+    (repo / "link").symlink_to("script/run.py")
+    assert capture(repo).changed.first == ["link"]
+
+
 def test_staged_deleted_and_odd_names_are_changes(repo: Path) -> None:
     odd = os.fsdecode(b"\xff\n\\")
     (repo / odd).write_text("x")

@@ -132,6 +132,6 @@ def test_a_package_is_found_without_importing_it(tmp_path: Path, monkeypatch: py
     (tmp_path / "explosive" / "__init__.py").write_text("raise SystemExit(1)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert locate("package:explosive", tmp_path).path == tmp_path / "explosive"
-    for name in ("no_such_package", "a.b", "json.tool", "sys"):
+    for name in ("no_such_package", "a.b", "json.tool", "sys", "__main__"):
         with pytest.raises(CannotCheck, match="cannot be imported here"):
             locate(f"package:{name}", tmp_path)
