@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from ridgefill.errors import FillEnvironmentError, FillUsageError
+from ridgefill.errors import FillEnvironmentError, FillMismatchError, FillUsageError
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32, "fp16": torch.float16}
 
@@ -144,11 +144,10 @@ def _from_pretrained(kind: Any, source: str, located: Located, **options: Any) -
     try:
         with bars:
             return kind.from_pretrained(located.name, **located.options, **options)
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        remote = source.startswith("hf:")
-        raise FillEnvironmentError(
-            f"transformers could not load {source}",
-            found=str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__,
-            cause="no network, or no such model or revision" if remote else "a broken or unsupported file",
-            hint="download it and use path:DIR" if remote else "ridgefill doctor",
-        ) from error
+    except Exception as error:  # a cut file shows as whatever its parser met first
+        message = f"transformers could not load {source}"
+        found = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        if source.startswith("hf:"):
+            cause, hint = "no network, or no such model or revision", "download it and use path:DIR"
+            raise FillEnvironmentError(message, found=found, cause=cause, hint=hint) from error
+        raise FillMismatchError(message, found=found, cause="a cut or unsupported file") from error
