@@ -89,7 +89,7 @@ def _fault(value: Any, where: str = "$", depth: int = 0) -> str:
     if kind is str:
         return "" if _encodable(value) else f"{where}: a lone surrogate is not text"
     if kind is int:
-        return "" if -MAX_INT <= value <= MAX_INT else f"{where}: {value} is beyond +-(2^53-1); write it as a string"
+        return "" if -MAX_INT <= value <= MAX_INT else f"{where}: an integer beyond +-(2^53-1); write it as a string"
     if kind is float:
         return f"{where}: {value!r} is a float; write it as a decimal string"
     if kind is list or kind is tuple:
