@@ -1,0 +1,1 @@
+"""runs: from a registered study to sealed per-sample records."""

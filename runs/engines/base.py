@@ -1,0 +1,127 @@
+"""What an engine is: opened on pinned files, it answers requests for any arm of its model.
+
+engine.check(arm) -> opened = engine.open(Opening) -> opened.score | generate | prefill -> opened.close()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from provenance.pins import Pin
+
+if TYPE_CHECKING:
+    from runs.study import Arm
+
+SCORE, GENERATE, PREFILL, COMPARE = "score", "generate", "prefill", "compare"
+
+
+@dataclass(frozen=True)
+class Score:
+    """How likely is the end of `tokens`, from the token at `prompt` on, given all before?"""
+
+    tokens: tuple[int, ...]
+    prompt: int
+
+
+@dataclass(frozen=True)
+class Generate:
+    """What follows `tokens`, greedily, in at most `limit` tokens?"""
+
+    tokens: tuple[int, ...]
+    limit: int
+
+
+@dataclass(frozen=True)
+class Prefill:
+    """How long until the first token after `tokens`?"""
+
+    tokens: tuple[int, ...]
+
+
+Request = Score | Generate | Prefill
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back.
+
+    tokens: ids that were scored or generated; text: generated; losses: nats a scored token; top: the likeliest
+    id at each scored place; kl, same: KL(baseline || arm) in nats and whether both have the same likeliest
+    token, at each scored place, where a baseline was asked for; seconds: until the first token.
+    """
+
+    tokens: tuple[int, ...] = ()
+    text: str = ""
+    losses: tuple[float, ...] = ()
+    top: tuple[int, ...] = ()
+    kl: tuple[float, ...] = ()
+    same: tuple[bool, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What an engine may open: the model, and maps by their names in the study, each where its pin found it."""
+
+    model: Path
+    maps: Mapping[str, Path]
+    dtype: str
+    flags: Mapping[str, str | int | bool]
+
+
+class Opened(Protocol):
+    """One model in one process, ready to answer for every arm that differs only in how it fills."""
+
+    def build(self) -> Pin:
+        """What really runs, by its bytes. Computed anew at every call."""
+
+    def encode(self, text: str) -> Sequence[int]:
+        """Token ids of a text, without special tokens."""
+
+    def score(self, arm: Arm, request: Score, baseline: Arm | None) -> Answer:
+        """The losses of a continuation; with a baseline also how the arm's predictions differ from its."""
+
+    def generate(self, arm: Arm, request: Generate) -> Answer:
+        """A greedy continuation."""
+
+    def prefill(self, arm: Arm, request: Prefill) -> Answer:
+        """The time to the first token."""
+
+    def close(self) -> None:
+        """Let everything go."""
+
+
+class Engine(Protocol):
+    """A way to run models. `packages`: the importable packages whose source it is, pinned with every run."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def about(self) -> str:
+        """One line for the person; says so when its answers are not a language model's."""
+
+    @property
+    def packages(self) -> tuple[str, ...]: ...
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """Which of score, generate, prefill and compare it has."""
+
+    def check(self, arm: Arm) -> str:
+        """Why it cannot run an arm, judged by the arm alone and without heavy imports; "" when it can."""
+
+    def open(self, opening: Opening) -> Opened:
+        """Load the model. Raises a failure that carries `exit_code` and `line()`."""
+
+
+def answer(opened: Opened, arm: Arm, request: Request, baseline: Arm | None) -> Answer:
+    """One request of any kind."""
+    if isinstance(request, Score):
+        return opened.score(arm, request, baseline)
+    if isinstance(request, Generate):
+        return opened.generate(arm, request)
+    return opened.prefill(arm, request)

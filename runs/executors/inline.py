@@ -1,0 +1,43 @@
+"""Samples computed in this process, one after the other: no copy of the model, nothing to start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from provenance.pins import Pin
+from runs.executors.base import Loss
+from runs.home import Home
+from runs.plan import Unit
+from runs.record import Outcome
+from runs.worker import Job, Worker
+
+
+class Inline:
+    """One worker, here."""
+
+    def __init__(self, home: Home) -> None:
+        self._log = home.log.open("a", encoding="utf-8")
+        self._worker: Worker | None = None
+
+    def open(self, job: Job) -> list[Pin]:
+        self._worker = Worker(job, self._log)
+        return self.builds()
+
+    def run(self, units: Iterable[Unit]) -> Iterator[Outcome | Loss]:
+        for unit in units:
+            for arm in unit.arms:
+                yield self._here.answer(unit, arm)
+
+    def builds(self) -> list[Pin]:
+        return self._here.builds()
+
+    def close(self) -> None:
+        if self._worker:
+            self._worker.close()
+            self._worker = None
+        self._log.close()
+
+    @property
+    def _here(self) -> Worker:
+        assert self._worker is not None  # noqa: S101 - open comes first
+        return self._worker

@@ -1,0 +1,58 @@
+"""continuation: how well is the real continuation of a text predicted?
+
+A document is cut after `length` tokens; the loss is the mean over the next `follow`, in nats a token. With a
+baseline, also KL(baseline || arm) in nats a token and the share of places with the same likeliest token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import fsum
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import Field
+
+from ledger.errors import CannotCheck
+from runs.engines.base import SCORE, Answer, Score
+from runs.tasks import documents
+from runs.tasks.base import Encode, Sample, Task, Value
+
+
+class Continuation(Task):
+    """One sample for each document of `dataset`; the seed changes nothing."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({SCORE})
+    dataset: str
+    length: int = Field(ge=1)
+    follow: int = Field(default=256, ge=1)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return ("loss", "kl", "agreement") if self.baseline else ("loss",)
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        return (self.dataset,)
+
+    def ids(self, data: Mapping[str, Path], seed: int) -> list[str]:
+        return documents.names(data[self.dataset])
+
+    def sample(self, id: str, data: Mapping[str, Path], seed: int, encode: Encode) -> Sample:  # noqa: A002
+        tokens = encode(documents.read(data[self.dataset], id))
+        needed = self.length + self.follow
+        if len(tokens) < needed:
+            raise CannotCheck(
+                f"the document {id} is too short", expected=f"{needed} tokens", found=f"{len(tokens)} tokens"
+            )
+        return Sample(id, str(self.length), self.length, Score(tuple(tokens[:needed]), self.length))
+
+    def score(self, sample: Sample, answer: Answer) -> dict[str, Value]:
+        values: dict[str, Value] = {"loss": _mean(answer.losses)}
+        if self.baseline:
+            values |= {"kl": _mean(answer.kl), "agreement": _mean(answer.same)}
+        return values
+
+
+def _mean(values: tuple[float, ...] | tuple[bool, ...]) -> float:
+    return fsum(values) / len(values)
