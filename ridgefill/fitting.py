@@ -46,7 +46,8 @@ def fit(
     Raises FillUsageError, before any long work, for a bad split, empty or too little text, a held-out text
     that is also a calibration text, or weights that are not finite.
     """
-    check_splits(model, splits)
+    _check_splits(model, splits)
+    _check_window(model, window, sink_rows)
     if penalty is not None:
         check_penalty(penalty)
     texts, held_out = _apart(texts, held_out, needed=penalty is None)
@@ -80,7 +81,7 @@ def fit(
     }
 
 
-def check_splits(model: Any, splits: Sequence[int]) -> None:
+def _check_splits(model: Any, splits: Sequence[int]) -> None:
     """Refuse no split, a repeated one, and one outside 1..L-1 (FillUsageError)."""
     depth = len(family_of(model).base(model).layers)
     wrong = [split for split in splits if not 1 <= split < depth]
@@ -89,6 +90,16 @@ def check_splits(model: Any, splits: Sequence[int]) -> None:
             "bad splits",
             expected=f"different layers of 1..{depth - 1}, the first of those that are filled",
             found=", ".join(map(str, splits)) or "none",
+        )
+
+
+def _check_window(model: Any, window: int, sink_rows: int) -> None:
+    longest = getattr(model.config, "max_position_embeddings", None) or window
+    if not 0 <= sink_rows < window or not 2 <= window <= longest:
+        raise FillUsageError(
+            "bad window",
+            expected=f"2 to {longest} tokens, the model's own limit, and fewer sink rows than that",
+            found=f"{window} tokens and {sink_rows} sink rows",
         )
 
 

@@ -101,10 +101,7 @@ class Maps:
         folder, dtype = Path(folder), dtype or self.manifest.projector.dtype
         if dtype not in DTYPES:
             raise FillUsageError("unknown dtype", expected=" or ".join(DTYPES), found=repr(dtype))
-        if folder.exists() and not (folder / NAME).exists() and (folder.is_file() or any(folder.iterdir())):
-            raise FillUsageError(
-                f"{folder} exists and is not a map folder", hint="name a new folder, or empty that one"
-            )
+        check_target(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         try:
@@ -160,6 +157,12 @@ class Maps:
             codes, scale = int8.encode(self.weight(layer))
             return {"codes": codes, "scale": scale, "bias": bias}
         return {"weight": self.weight(layer).to(torch.bfloat16), "bias": bias}
+
+
+def check_target(folder: Path) -> None:
+    """Refuse to write maps over anything but nothing, an empty folder or a map folder (FillUsageError)."""
+    if folder.exists() and not (folder / NAME).exists() and (folder.is_file() or any(folder.iterdir())):
+        raise FillUsageError(f"{folder} exists and is not a map folder", hint="name a new folder, or empty that one")
 
 
 def read_manifest(folder: Path) -> Manifest:

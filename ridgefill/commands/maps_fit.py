@@ -43,8 +43,11 @@ def fit(
     Without --text, the documentation and library sources of the running Python are the text.
     """
     from ridgefill import fitting, sources
+    from ridgefill.maps import check_target
     from ridgefill.texts import builtin, read_texts
 
+    for split in splits:
+        check_target(out / f"S{split}")
     calibration = read_texts(texts) if texts else builtin().calibration
     chosen = read_texts(held_out) if held_out else None if texts else builtin().held_out
     loaded, tokenizer = sources.load(model, sources.parse_dtype(dtype))

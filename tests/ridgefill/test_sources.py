@@ -99,15 +99,10 @@ def test_hub_sources_pass_name_and_revision() -> None:
     assert sources.locate("hf:org/name").options == {"revision": "main"}
 
 
-def test_a_folder_loads_with_its_tokenizer(tiny: Callable[..., Any], tmp_path: Path) -> None:
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from transformers import PreTrainedTokenizerFast
-
+def test_a_folder_loads_with_its_tokenizer(tiny: Callable[..., Any], words: Any, tmp_path: Path) -> None:
     model = tiny("llama")
     model.save_pretrained(tmp_path)
-    words = Tokenizer(WordLevel({f"w{i}": i for i in range(97)}, unk_token="w0"))  # noqa: S106 - a token
-    PreTrainedTokenizerFast(tokenizer_object=words).save_pretrained(tmp_path)
+    words.save_pretrained(tmp_path)
     loaded, tokenizer = sources.load(f"path:{tmp_path}", torch.float32)
     assert tokenizer.convert_tokens_to_ids("w5") == 5
     assert not loaded.training
