@@ -9,6 +9,8 @@ from ledger.console import LazyGroup, guard
 # name -> ("module:attribute", one line of help). Help lives here so that `--help` imports nothing.
 COMMANDS: dict[str, tuple[str, str]] = {
     "ledger": ("ledger.cli:ledger", "Register claims, append, verify, prove, publish: the hash-chained ledger."),
+    "run": ("runs.cli:run", "Plan, start, resume, rerun, compare and list the runs of a study."),
+    "audit": ("provenance.cli:audit", "Check every pin of a study and of its finished runs against the disk."),
     "maps": ("ridgefill.commands.maps:maps", "Fit, inspect, verify, convert and cost the ridge maps."),
     "generate": ("ridgefill.commands.generate:generate", "Generate text with a filled prefill."),
     "bench": ("ridgefill.commands.bench:bench", "Time this machine, as ratios against what you would use instead."),
