@@ -8,14 +8,15 @@ query heads of a group stand as further rows under their one key head, so keys a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-# Folded rows of a block (rows x query heads per key head): measured on 2 cores at 8K (docs/design/0023).
-SDPA_ROWS, MATMUL_ROWS = 256, 384
-SCORES = 1 << 24  # largest score matrix of a block, in elements
+# Folded rows of a block, rows x query heads per key head: measured on 2 cores at 8K (docs/design/0023).
+SDPA_ROWS, MATMUL_ROWS = 256, 192
+SCORES = 1 << 22  # the most elements of a score matrix, which bounds its rows over a long cache
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, columns: Tensor, padded: Tensor | None) -> Tensor:
@@ -32,17 +33,14 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, columns: Tensor, padde
             queries.transpose(1, 2), keys[:, :, :n], values[:, :, :n], is_causal=True, enable_gqa=True
         )
         return folded.transpose(1, 2)
-    out = torch.empty_like(queries)
-    block = _by_matmul if by_matmul else _by_sdpa
-    for rows, at in _blocks(queries, keys, columns, MATMUL_ROWS if by_matmul else SDPA_ROWS):
-        out[:, rows] = block(queries[:, rows], keys, values, at, padded)
-    return out
+    kernel = _by_matmul if by_matmul else _by_sdpa
+    return kernel(queries, keys, values, columns, padded)
 
 
 def received(queries: Tensor, keys: Tensor, columns: Tensor, padded: Tensor | None) -> Tensor:
     """Attention each column gets from these rows, over rows and heads: fp32 [B, N]; arguments as `attend`."""
     total = torch.zeros(keys.shape[0], keys.shape[2], device=keys.device)
-    for rows, at in _blocks(queries, keys, columns, MATMUL_ROWS):
+    for rows, at in _blocks(columns, SCORES // (keys.shape[0] * queries.shape[2] * keys.shape[2])):
         scores = _scores(queries[:, rows].float(), keys.float(), at, padded)
         total[:, : scores.shape[-1]] += scores.softmax(-1).sum((1, 2, 3))
     return total
@@ -52,11 +50,10 @@ def _is_whole(columns: Tensor) -> bool:
     return int(columns[0]) == 0 and int(columns[-1]) == len(columns) - 1
 
 
-def _blocks(queries: Tensor, keys: Tensor, columns: Tensor, most: int) -> Iterator[tuple[slice, Tensor]]:
-    batch, n, heads, _ = queries.shape
-    step = max(1, min(most // (heads // keys.shape[1]), SCORES // (batch * heads * keys.shape[2])))
-    for start in range(0, n, step):
-        yield slice(start, min(n, start + step)), columns[start : start + step]
+def _blocks(columns: Tensor, step: int) -> Iterator[tuple[slice, Tensor]]:
+    """Rows in blocks of at least one, and where they stand."""
+    for start in range(0, len(columns), max(1, step)):
+        yield slice(start, start + max(1, step)), columns[start : start + max(1, step)]
 
 
 def _fold(queries: Tensor, kv_heads: int) -> Tensor:
@@ -80,28 +77,47 @@ def _hidden(at: Tensor, since: int, padded: Tensor | None, device: torch.device)
     return hidden | (padded[:, None, since : int(at[-1]) + 1] & (columns != own))
 
 
-def _by_sdpa(queries: Tensor, keys: Tensor, values: Tensor, at: Tensor, padded: Tensor | None) -> Tensor:
-    stop, group = int(at[-1]) + 1, queries.shape[2] // keys.shape[1]
-    seen = ~_hidden(at, 0, padded, queries.device)
-    attended = scaled_dot_product_attention(
-        _fold(queries, keys.shape[1]),
-        keys[:, :, :stop],
-        values[:, :, :stop],
-        attn_mask=seen.repeat(1, group, 1)[:, None],
-    )
-    return _unfold(attended, len(at))
+def _by_sdpa(queries: Tensor, keys: Tensor, values: Tensor, columns: Tensor, padded: Tensor | None) -> Tensor:
+    out, kv_heads, group = torch.empty_like(queries), keys.shape[1], queries.shape[2] // keys.shape[1]
+    for rows, at in _blocks(columns, SDPA_ROWS // group):
+        stop = int(at[-1]) + 1
+        seen = ~_hidden(at, 0, padded, queries.device)
+        attended = scaled_dot_product_attention(
+            _fold(queries[:, rows], kv_heads),
+            keys[:, :, :stop],
+            values[:, :, :stop],
+            attn_mask=seen.repeat(1, group, 1)[:, None],
+        )
+        out[:, rows] = _unfold(attended, len(at))
+    return out
 
 
-def _by_matmul(queries: Tensor, keys: Tensor, values: Tensor, at: Tensor, padded: Tensor | None) -> Tensor:
+def _by_matmul(queries: Tensor, keys: Tensor, values: Tensor, columns: Tensor, padded: Tensor | None) -> Tensor:
     """Two matrix products around a softmax: in bf16 on a CPU 3 times faster than its fused kernel.
 
     Scores are rounded to bf16, which costs no accuracy that can be measured end to end (docs/design/0023).
+    One key head at a time, whose keys lie in one piece, into room that is taken once.
     """
-    scores = _scores(queries, keys, at, padded)
-    batch, kv_heads, _, n, stop = scores.shape
-    weights = scores.softmax(-1).view(batch * kv_heads, -1, stop)
-    attended = torch.bmm(weights, values.flatten(0, 1)[:, :stop])
-    return _unfold(attended.view(batch, kv_heads, -1, values.shape[-1]), n)
+    out, (batch, kv_heads, _, width) = torch.empty_like(queries), keys.shape
+    scaled, group = queries * width**-0.5, queries.shape[2] // keys.shape[1]
+    longest = int(columns[-1]) + 1
+    step = max(1, min(MATMUL_ROWS, SCORES // longest) // group)
+    room = queries.new_empty(2, group * step * longest)
+    for rows, at in _blocks(columns, step):
+        n, stop = len(at), int(at[-1]) + 1
+        # Without padding every row of the block sees all columns up to the block's first row.
+        since = 0 if padded is not None else int(at[0]) + 1
+        hidden = _hidden(at, since, padded, keys.device).expand(batch, -1, -1)
+        folded = _fold(scaled[:, rows], kv_heads)
+        attended = torch.empty_like(folded)
+        scores, weights = (piece[: group * n * stop].view(group * n, stop) for piece in room)
+        for b, head in product(range(batch), range(kv_heads)):
+            torch.mm(folded[b, head], keys[b, head, :stop].T, out=scores)
+            scores.view(group, n, stop)[..., since:].masked_fill_(hidden[b], -torch.inf)
+            torch.softmax(scores, -1, out=weights)
+            torch.mm(weights, values[b, head, :stop], out=attended[b, head])
+        out[:, rows] = _unfold(attended, n)
+    return out
 
 
 def _scores(queries: Tensor, keys: Tensor, at: Tensor, padded: Tensor | None) -> Tensor:
@@ -111,7 +127,4 @@ def _scores(queries: Tensor, keys: Tensor, at: Tensor, padded: Tensor | None) ->
     folded = _fold(queries * width**-0.5, kv_heads).flatten(0, 1)
     scores = torch.bmm(folded, keys.flatten(0, 1)[:, :stop].transpose(1, 2))
     scores = scores.view(batch, kv_heads, -1, len(at), stop)
-    # Without padding every row of the block sees all columns up to the block's first row.
-    since = 0 if padded is not None else int(at[0]) + 1
-    scores[..., since:].masked_fill_(_hidden(at, since, padded, keys.device)[:, None, None], -torch.inf)
-    return scores
+    return scores.masked_fill_(_hidden(at, 0, padded, keys.device)[:, None, None], -torch.inf)

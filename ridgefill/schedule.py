@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.profiler import record_function
 from transformers import DynamicCache
 
 from ridgefill.edits import Edit, Heads, Tail
@@ -83,10 +84,12 @@ def run(
         _exact(model, prompt.until(prompt.length - hold), cache, chunk)
         return Prefilled(cache, plan, torch.arange(prompt.length - hold))
     sweep = Sweep(model, prompt, cache, hold)
-    state = lower(sweep, plan.split, chunk or CHUNK, watch)
+    with record_function("lower"):
+        state = lower(sweep, plan.split, chunk or CHUNK, watch)
     chosen = watch.select(sweep, prompt.ids[0])
     exact = _exact_rows(chosen, arm, sweep.prompt, plan)
-    _late(sweep, arm, plan, state, exact, edits)
+    with record_function("late"):
+        _late(sweep, arm, plan, state, exact, edits)
     return Prefilled(cache, plan, exact)
 
 
@@ -114,13 +117,14 @@ def _exact(model: Any, prompt: Prompt, cache: DynamicCache, chunk: int | None) -
         )
 
 
-def lower(sweep: Sweep, split: int, chunk: int, watch: Watch) -> Tensor:
+def lower(sweep: Sweep, split: int, chunk: int = CHUNK, watch: Watch | None = None) -> Tensor:
     """Every row through the layers below the split; the states [B, n, d] that enter it."""
     n, states = sweep.prompt.length, []
     for part in parts(0, n, chunk):
         x, rows = sweep.embed(part), torch.arange(part.start, part.stop)
         for layer in range(split):
-            watch.see(layer, part, x)
+            if watch is not None:
+                watch.see(layer, part, x)
             heads = sweep.heads(layer, x)
             if part.start == 0:
                 sweep.reserve(layer, n, heads[0])
@@ -153,7 +157,8 @@ def _late(
         true = sweep.heads(layer, x)
         sweep.reserve(layer, n, true[0])
         if not isinstance(arm, NoFill):
-            _fill(sweep, arm, layer, plan, state, true, edits)
+            with record_function("fill"):
+                _fill(sweep, arm, layer, plan, state, true, edits)
         sweep.write(layer, exact, columns, true)
         x = sweep.through(layer, x, exact, columns, padded)
 

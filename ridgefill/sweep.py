@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.profiler import record_function
 from transformers import DynamicCache
 
 from ridgefill.attention import attend, received
@@ -67,7 +68,8 @@ class Sweep:
         module, store, out = self.base.layers[layer], self.cache.layers[layer], torch.empty_like(x)
         for part in parts(0, len(rows), CHUNK):
             queries = self._queries(layer, x[:, part], rows[part])
-            attended = attend(queries, store.keys, store.values, columns[part], padded)
+            with record_function("attention"):
+                attended = attend(queries, store.keys, store.values, columns[part], padded)
             out[:, part] = self.family.finish(module, x[:, part], attended)
         return out
 
