@@ -15,7 +15,7 @@ from ledger.console import json_option, print_json, say
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", required=False)
 @click.option("--split", "splits", type=int, multiple=True, default=(8, 11, 15, 19), show_default=True)
 @click.option("--window", type=int, default=2048, show_default=True, help="Tokens of a text run together.")
 @click.option("--windows", "count", type=int, default=2, show_default=True, help="Windows in a round.")
@@ -25,7 +25,7 @@ from ledger.console import json_option, print_json, say
 @click.option("--layers", type=int, default=20, show_default=True, help="Late layers of --synthetic.")
 @json_option
 def command(
-    model: str,
+    model: str | None,
     splits: tuple[int, ...],
     window: int,
     count: int,
@@ -40,7 +40,12 @@ def command(
     Ratios are medians over the rounds. The captures are of the deepest-reaching split and of all splits.
     """
     torch.set_num_threads(threads)
-    found = _solving(synthetic, layers) if synthetic else _capturing(model, splits, window, count, rounds)
+    if synthetic:
+        found = _solving(synthetic, layers)
+    elif model:
+        found = _capturing(model, splits, window, count, rounds)
+    else:
+        raise click.UsageError("name a MODEL, or --synthetic WIDTH")
     found = {"threads": threads, **found}
     if as_json:
         print_json({"ok": True, **found})

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer, pre_tokenizers
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
 
 from ridgefill.cli import main
 from ridgefill.maps import Maps
@@ -188,9 +191,28 @@ def test_help_and_the_package_import_no_torch() -> None:
     assert run.stdout.splitlines()[-1] == "False False"
 
 
-def test_bench_fit_reports_ratios_and_solving(ridgefill: Run) -> None:
-    code, out, _ = ridgefill("bench", "fit", "none", "--synthetic", 24, "--layers", 3, "--json")
+def test_bench_fit_times_capture_against_a_plain_pass(ridgefill: Run, tiny: Callable[..., Any], tmp_path: Path) -> None:
+    letters = {chr(32 + i): i for i in range(95)}
+    raw = Tokenizer(WordLevel(letters, unk_token=" "))  # noqa: S106 - a token
+    raw.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    PreTrainedTokenizerFast(tokenizer_object=raw).save_pretrained(tmp_path)
+    tiny("llama").save_pretrained(tmp_path)
+    splits = ("--split", 2, "--split", 4)
+    code, out, err = ridgefill(
+        *("bench", "fit", f"path:{tmp_path}", *splits, "--window", 64, "--rounds", 1, "--threads", 1, "--json")
+    )
+    assert code == 0, err
+    found = json.loads(out)
+    assert (found["tokens"], found["solved_layers"]) == (128, 4)
+    assert found["split_2_ratio"] > 0
+    assert found["2_splits_ratio"] > 0
+
+
+def test_bench_fit_solves_synthetic_statistics(ridgefill: Run) -> None:
+    code, out, _ = ridgefill("bench", "fit", "--synthetic", 24, "--layers", 3, "--json")
     assert code == 0
     found = json.loads(out)
     assert (found["width"], found["solved_layers"]) == (24, 3)
     assert 0 < found["decompose_seconds"] <= found["solve_seconds"]
+    code, _, err = ridgefill("bench", "fit")
+    assert (code, "name a MODEL" in err) == (2, True)
