@@ -14,8 +14,9 @@ from typing import Any
 
 from ledger.claims import CLAIMS_FILE
 from ledger.console import say
-from ledger.errors import Differs, UsageProblem
+from ledger.errors import Differs, Problem, Tampered, UsageProblem
 from ledger.events.start import Start, run_id
+from ledger.findings import Finding, error
 from ledger.session import Session
 from ledger.store import now
 from ledger.verdict import Result
@@ -187,8 +188,14 @@ def _go_on(going: _Going, executing: Executor, held: Held, *, resumed: bool) -> 
             else:
                 progress.advance(journal.add(item))
         progress.advance(journal.sync())
+        if journal.outcomes.keys() != set(plan.keys):
+            raise Tampered(
+                f"the journal of run {run.id} does not hold the samples of its plan",
+                cause="it was edited, or is another run's",
+                hint="restore it from a copy, or start a new run",
+            )
         moved = held.recheck()
-        builds = executing.builds()
+        builds = _builds_now(executing, moved)
         if resumed:
             # Another process maps other libraries, so this is a build of its own, not the start's once more.
             builds = [pin.model_copy(update={"name": f"{pin.name} (resumed)"}) for pin in builds]
@@ -206,3 +213,12 @@ def _go_on(going: _Going, executing: Executor, held: Held, *, resumed: bool) -> 
     for finding in moved:
         say(finding.line())
     return record
+
+
+def _builds_now(executing: Executor, moved: list[Finding]) -> list[Pin]:
+    """What really runs at the end; a library that was replaced meanwhile is one more finding."""
+    try:
+        return executing.builds()
+    except Problem as problem:
+        moved.append(error("other-build", "builds", problem.line(), exit_code=5))
+        return []

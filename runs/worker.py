@@ -59,7 +59,8 @@ class Worker:
         for name in job.arms:
             arm = self.study.arms[name]
             if session_key(arm) not in self._opened:
-                opening = Opening(models[arm.model], maps, arm.dtype, arm.flags)
+                source = self.study.models[arm.model].source
+                opening = Opening(source, models[arm.model], maps, arm.dtype, arm.flags)
                 self._opened[session_key(arm)] = engines.engine(arm.engine).open(opening)
 
     def builds(self) -> list[Pin]:
@@ -93,6 +94,7 @@ class Worker:
             len(found.tokens),
             values,
             seconds=time.perf_counter() - began,
+            detail=found.notes,
         )
 
     def _make(self, unit: Unit, arm: Arm, opened: Opened) -> Sample:

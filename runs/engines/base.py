@@ -6,7 +6,7 @@ engine.check(arm) -> opened = engine.open(Opening) -> opened.score | generate | 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -50,7 +50,8 @@ class Answer:
 
     tokens: ids that were scored or generated; text: generated; losses: nats a scored token; top: the likeliest
     id at each scored place; kl, same: KL(baseline || arm) in nats and whether both have the same likeliest
-    token, at each scored place, where a baseline was asked for; seconds: until the first token.
+    token, at each scored place, where a baseline was asked for; seconds: until the first token; notes: what a
+    reader of the number must know, kept with its rows.
     """
 
     tokens: tuple[int, ...] = ()
@@ -60,12 +61,17 @@ class Answer:
     kl: tuple[float, ...] = ()
     same: tuple[bool, ...] = ()
     seconds: float = 0.0
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Opening:
-    """What an engine may open: the model, and maps by their names in the study, each where its pin found it."""
+    """What an engine may open: the model, and maps by their names in the study, each where its pin found it.
 
+    source: what the study calls the model.
+    """
+
+    source: str
     model: Path
     maps: Mapping[str, Path]
     dtype: str
@@ -79,7 +85,7 @@ class Opened(Protocol):
         """What really runs, by its bytes. Computed anew at every call."""
 
     def encode(self, text: str) -> Sequence[int]:
-        """Token ids of a text, without special tokens."""
+        """Token ids of a prompt, with the special tokens that the model's tokenizer begins one with."""
 
     def score(self, arm: Arm, request: Score, baseline: Arm | None) -> Answer:
         """The losses of a continuation; with a baseline also how the arm's predictions differ from its."""

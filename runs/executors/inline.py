@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import redirect_stderr
 
 from provenance.pins import Pin
 from runs.executors.base import Loss
@@ -20,13 +21,16 @@ class Inline:
         self._worker: Worker | None = None
 
     def open(self, job: Job) -> list[Pin]:
-        self._worker = Worker(job, self._log)
-        return self.builds()
+        with redirect_stderr(self._log):
+            self._worker = Worker(job, self._log)
+            return self.builds()
 
     def run(self, units: Iterable[Unit]) -> Iterator[Outcome | Loss]:
         for unit in units:
             for arm in unit.arms:
-                yield self._here.answer(unit, arm)
+                with redirect_stderr(self._log):
+                    outcome = self._here.answer(unit, arm)
+                yield outcome
 
     def builds(self) -> list[Pin]:
         return self._here.builds()

@@ -53,7 +53,7 @@ class Pool:
 
     def run(self, units: Iterable[Unit]) -> Iterator[Outcome | Loss]:
         source, lock = iter(units), threading.Lock()
-        messages: queue.Queue[_Message] = queue.Queue(maxsize=4 * len(self._lanes))
+        messages: queue.SimpleQueue[_Message] = queue.SimpleQueue()
 
         def following() -> Unit | None:
             with lock:
@@ -82,7 +82,7 @@ class Pool:
             else:
                 yield message
 
-    def _ask(self, place: int, unit: Unit, arm: str, messages: queue.Queue[_Message]) -> None:
+    def _ask(self, place: int, unit: Unit, arm: str, messages: queue.SimpleQueue[_Message]) -> None:
         """One answer from one lane, which is replaced when it dies."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -92,8 +92,8 @@ class Pool:
                 if self._stopping.is_set():
                     return
                 messages.put(Loss(unit.key(arm), attempt, str(died)))
-                self._replace(place)
                 how = str(died)
+                self._replace(place)
         messages.put(failed(unit, arm, f"its worker died {ATTEMPTS} times, at last: {how}"))
 
     def _replace(self, place: int) -> None:
@@ -103,7 +103,10 @@ class Pool:
         try:
             self._lanes[place].open(self._job)
         except DiedError as died:
-            raise EnvironmentProblem(f"a lost worker could not be replaced: {died}") from None
+            raise EnvironmentProblem(
+                f"a lost worker could not be replaced: {died}",
+                hint="see the run's stderr.log, then ridgefill run resume",
+            ) from None
 
     def close(self) -> None:
         self._stopping.set()
