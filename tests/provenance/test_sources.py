@@ -61,7 +61,7 @@ def test_a_missing_path_and_a_link_out_of_the_study_differ(tmp_path: Path) -> No
 def test_a_file_of_an_installed_package_by_path_by_end_and_as_a_folder(tmp_path: Path) -> None:
     import click
 
-    core = Path(click.__file__).with_name("core.py")
+    core = Path(click.__file__).resolve().with_name("core.py")
     assert locate(f"{CLICK}#click/core.py", tmp_path).path == core
     assert locate(f"{CLICK}#core.py", tmp_path).path == core
     pin = take("dataset", "click", f"{CLICK}#click", tmp_path)
