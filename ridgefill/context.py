@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -67,9 +68,12 @@ class Filling:
         self.rows = torch.empty(0, dtype=torch.long)
         self.seconds = 0.0
         self._model, self._arm, self._options, self._forward = model, arm, options, model.forward
+        self._names = tuple(inspect.signature(type(model).forward).parameters)[1:]
 
-    def call(self, input_ids: Tensor | None = None, **given: Any) -> Any:
+    def call(self, *args: Any, **given: Any) -> Any:
         """The forward pass of a filled model."""
+        given |= dict(zip(self._names, args, strict=False))
+        input_ids: Tensor | None = given.pop("input_ids", None)
         if "past_key_values" in given:
             given["cache"] = given.pop("past_key_values")
         cache = given.get("cache")

@@ -13,7 +13,7 @@ from ridgefill.prompt import Prompt
 from ridgefill.selectors.base import Selector, View
 from ridgefill.sweep import Sweep
 
-Rows = Selector | Sequence[int] | None
+Rows = Selector | Sequence[int] | Tensor | None
 
 
 class Watch:
@@ -21,6 +21,7 @@ class Watch:
 
     def __init__(self, rows: Rows, prompt: Prompt, plan: Plan) -> None:
         """Raises FillUsageError for indices, layers or prompts that cannot be meant."""
+        rows = rows.tolist() if isinstance(rows, Tensor) else rows
         self.prefix, self.asking, self._inputs = plan.prefix, range(0), dict[int, list[Tensor]]()
         self._selector = None if rows is None or isinstance(rows, Sequence) else rows
         self._given = torch.tensor(rows if isinstance(rows, Sequence) else (), dtype=torch.long)

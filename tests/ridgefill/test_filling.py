@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import StaticCache, pipeline
+from transformers import DynamicCache, StaticCache, pipeline
 
 import ridgefill
 from ridgefill.context import filling
@@ -138,6 +138,15 @@ def test_what_filled_rows_do_not_have_is_refused(
 ) -> None:
     with filling(model, Identity(SPLIT), tail=TAIL), pytest.raises(FillUsageError, match=message):
         model(prompt, logits_to_keep=1, **given)
+
+
+def test_arguments_may_be_given_by_place_or_by_their_old_name(model: Any, prompt: torch.Tensor) -> None:
+    mask, cache = torch.ones_like(prompt), DynamicCache(config=model.config)
+    with filling(model, Identity(SPLIT), tail=TAIL):
+        named = model(input_ids=prompt, logits_to_keep=1).logits
+        assert torch.equal(model(prompt, mask, logits_to_keep=1).logits, named)
+        assert torch.equal(model(prompt, past_key_values=cache, logits_to_keep=1).logits, named)
+    assert cache.get_seq_length() == 40
 
 
 def test_other_prompts_and_caches_are_refused(model: Any, prompt: torch.Tensor) -> None:
