@@ -16,16 +16,8 @@ def naive(weight: torch.Tensor) -> tuple[list[list[int]], list[list[float]]]:
     codes, scales = [], []
     for row in weight.tolist():
         groups = [row[start : start + 128] for start in range(0, len(row), 128)]
-        scale = [
-            float(torch.tensor(max(map(abs, group)) / 127).to(torch.bfloat16)) or 1.0 for group in groups
-        ]
-        codes.append(
-            [
-                max(-127, min(127, round(v / s)))
-                for group, s in zip(groups, scale, strict=True)
-                for v in group
-            ]
-        )
+        scale = [float(torch.tensor(max(map(abs, group)) / 127).to(torch.bfloat16)) or 1.0 for group in groups]
+        codes.append([max(-127, min(127, round(v / s))) for group, s in zip(groups, scale, strict=True) for v in group])
         scales.append(scale)
     return codes, scales
 

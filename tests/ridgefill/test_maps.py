@@ -100,9 +100,7 @@ def test_a_foreign_manifest_keeps_its_bytes_its_fields_and_the_other_files(folde
     (folder / "README.md").write_text("about")
 
     def foreign(document: dict[str, Any]) -> None:
-        document["files"]["rowsel.safetensors"] = (
-            "5b6f0de8d1e5bb6bb4e5f1a6a5b0e0d6e1a6d7e4d9b8b9a0f0e4e1a3d2c1b0a9"
-        )
+        document["files"]["rowsel.safetensors"] = "5b6f0de8d1e5bb6bb4e5f1a6a5b0e0d6e1a6d7e4d9b8b9a0f0e4e1a3d2c1b0a9"
         document["x_before_release"] = {"kept": [1, 2.5, None]}
         document["model"]["note"] = "ü"
 
@@ -152,9 +150,7 @@ def swap(folder: Path) -> None:
     """A map file of another layer, listed with its true digest."""
     other = (folder / "proj.L3.safetensors").read_bytes()
     (folder / "proj.L4.safetensors").write_bytes(other)
-    edit_manifest(
-        folder, lambda d: d["files"].update({"proj.L4.safetensors": d["files"]["proj.L3.safetensors"]})
-    )
+    edit_manifest(folder, lambda d: d["files"].update({"proj.L4.safetensors": d["files"]["proj.L3.safetensors"]}))
 
 
 def with_nan(folder: Path) -> None:
@@ -164,9 +160,7 @@ def with_nan(folder: Path) -> None:
     tensors["proj.4.weight"][0, 0] = float("nan")
     data = tensorfile.pack(tensors, about)
     (folder / "proj.L4.safetensors").write_bytes(data)
-    edit_manifest(
-        folder, lambda d: d["files"].update({"proj.L4.safetensors": hashlib.sha256(data).hexdigest()})
-    )
+    edit_manifest(folder, lambda d: d["files"].update({"proj.L4.safetensors": hashlib.sha256(data).hexdigest()}))
 
 
 @pytest.mark.parametrize(
