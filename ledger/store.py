@@ -120,7 +120,8 @@ class Store:
                 tail = _tail(file.fileno(), offset)
         except OSError:
             return False
-        return tail.endswith(b"\n") and leaf_hash(_last_line(tail)).hex() == leaf
+        whole = len(tail) == min(offset, MAX_LINE + 2) and tail.endswith(b"\n")
+        return whole and leaf_hash(_last_line(tail)).hex() == leaf
 
     def side_body(self, digest: str) -> bytes | None:
         """The bytes of a body kept outside the line; None when they are not there."""
