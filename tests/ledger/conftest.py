@@ -96,9 +96,9 @@ class Answer:
     @property
     def json(self) -> dict[str, Any]:
         """The one JSON object on stdout."""
-        lines = self.out.splitlines()
-        assert len(lines) == 1, self.out
-        value = json.loads(lines[0])
+        assert self.out.endswith("\n")
+        assert self.out.count("\n") == 1, self.out
+        value = json.loads(self.out)
         assert isinstance(value, dict)
         assert value["exit_code"] == self.code
         assert value["ok"] is (self.code == 0)
@@ -139,17 +139,25 @@ def cli() -> Any:
     return ledger
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> Path:
-    """A study with a ledger of five entries, made by the commands: genesis, C1, C2, a remark, a checkpoint."""
-    folder = tmp_path / "study"
-    folder.mkdir()
-    (folder / "claims.toml").write_text(CLAIMS)
-    (folder / "config.toml").write_text("split = 11\n")
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `study` copies: study/, keys/ and state/, made by the commands."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "study").mkdir()
+    (folder / "study" / "claims.toml").write_text(CLAIMS)
+    (folder / "study" / "config.toml").write_text("split = 11\n")
+    places = {"RIDGEFILL_KEYS": str(folder / "keys"), "RIDGEFILL_STATE": str(folder / "state")}
     for command in (["init", "--name", "toy"], ["register"], ["note", "hello"], ["checkpoint"]):
-        answer = ledger(*command, "-C", folder)
-        assert answer.code == 0, answer.err
+        answer = ledger(*command, "-C", folder / "study", **places)
+        assert (answer.code, answer.err) == (0, "")
     return folder
+
+
+@pytest.fixture
+def study(made_once: Path, tmp_path: Path) -> Path:
+    """A study with a ledger of five entries: genesis, C1, C2, a remark, a checkpoint."""
+    shutil.copytree(made_once, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "study"
 
 
 @pytest.fixture
