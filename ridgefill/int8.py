@@ -16,9 +16,7 @@ from ridgefill.errors import FillMismatchError
 GROUP = 128
 FULL = "i8*bf16[1x128]"
 SHORT = "i8*bf16[1x128,last short]"
-MEANING = (
-    "weight[o, i] = codes[o, i] * scale[o, i // 128]; predicted input of the layer = weight @ state + bias"
-)
+MEANING = "weight[o, i] = codes[o, i] * scale[o, i // 128]; predicted input of the layer = weight @ state + bias"
 
 
 def encoding_of(d_in: int) -> str:

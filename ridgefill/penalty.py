@@ -28,9 +28,7 @@ def curves(
     `windows` are held-out token ids [n]. Keys are compared before rotary, which turns both alike.
     """
     if not windows:
-        raise FillUsageError(
-            "no held-out text to choose the penalty on", hint="give more texts, or a penalty"
-        )
+        raise FillUsageError("no held-out text to choose the penalty on", hint="give more texts, or a penalty")
     family, first = family_of(model), min(ridges)
     layers = family.base(model).layers
     sums = {split: dict.fromkeys(penalties, 0.0) for split in ridges}
@@ -42,9 +40,7 @@ def curves(
                 for penalty in penalties:
                     predicted = ridge.predict(inputs[split - first].cpu(), penalty).to(inputs[0])
                     sums[split][penalty] += sum(
-                        _agreement(
-                            family.keys_values(layers[layer], predicted[None, :, i]), written[layer - first]
-                        )
+                        _agreement(family.keys_values(layers[layer], predicted[None, :, i]), written[layer - first])
                         for i, layer in enumerate(ridge.layers)
                     )
     rows = sum(len(ids) - sink_rows for ids in windows)

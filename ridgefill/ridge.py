@@ -67,9 +67,7 @@ def decompose(statistics: Statistics, split: int) -> Ridge:
     spectrum, basis = torch.linalg.eigh(moments.gram)
     return Ridge(
         layers=tuple(layer for layer in statistics.layers if layer >= split),
-        spectrum=spectrum.clamp(
-            min=0
-        ),  # rounding makes the zero directions of a Gram matrix slightly negative
+        spectrum=spectrum.clamp(min=0),  # rounding makes the zero directions of a Gram matrix slightly negative
         basis=basis,
         turned=basis.T @ moments.cross,
         mean_in=moments.mean,
