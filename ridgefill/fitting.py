@@ -52,13 +52,19 @@ def fit(
         check_penalty(penalty)
     texts, held_out = _apart(texts, held_out, needed=penalty is None)
     windows = windows_of(_tokens(tokenizer, texts), window, sink_rows)
+    held = windows_of(_tokens(tokenizer, held_out), window, sink_rows)
+    if penalty is None and not held:
+        raise FillUsageError(
+            "the held-out text is too short to choose the penalty on",
+            expected=f"a text of more than {max(sink_rows, 1)} tokens",
+            hint="give more texts, or a penalty",
+        )
     _check_rows(model, windows, sink_rows)
     _check_finite(model)
     statistics = capture(model, windows, splits, sink_rows=sink_rows, state=Path(state) if state is not None else None)
     ridges = {split: decompose(statistics, split) for split in sorted(splits)}
     curves: dict[int, dict[float, float]] = {split: {} for split in ridges}
     if penalty is None:
-        held = windows_of(_tokens(tokenizer, held_out), window, sink_rows)
         curves = penalties.curves(model, ridges, held, sink_rows=sink_rows)
     about = {
         "name": "sink_free" if sink_rows else "plain",

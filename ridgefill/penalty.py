@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from ridgefill.capture import late_inputs
-from ridgefill.errors import FillUsageError
 from ridgefill.families import family_of
 from ridgefill.ridge import PENALTIES, Ridge
 
@@ -25,10 +24,8 @@ def curves(
 ) -> dict[int, dict[float, float]]:
     """split -> relative penalty λ̃ -> mean cosine over held-out rows, late layers, KV heads, keys and values.
 
-    `windows` are held-out token ids [n]. Keys are compared before rotary, which turns both alike.
+    `windows` are held-out token ids [n], at least one. Keys are compared before rotary, which turns both alike.
     """
-    if not windows:
-        raise FillUsageError("no held-out text to choose the penalty on", hint="give more texts, or a penalty")
     family, first = family_of(model), min(ridges)
     layers = family.base(model).layers
     sums = {split: dict.fromkeys(penalties, 0.0) for split in ridges}

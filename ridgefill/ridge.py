@@ -9,6 +9,7 @@ A_lᵀ = V diag(1 / (w + λ)) Vᵀ X_cᵀY_l.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -33,6 +34,11 @@ class Ridge:
     mean_in: Tensor
     mean_out: Tensor
 
+    @cached_property
+    def _turned32(self) -> Tensor:
+        """For predicting, where fp32 is enough and twice as fast."""
+        return self.turned.float()
+
     def shrinkage(self, penalty: float) -> Tensor:
         """1 / (w + λ) for the relative penalty λ̃, [d_in]."""
         return 1 / (self.spectrum + penalty * self.spectrum.mean())
@@ -51,7 +57,7 @@ class Ridge:
         Goes through V, so that a whole grid of penalties costs no map at all.
         """
         turned = (stream.double() - self.mean_in) @ self.basis * self.shrinkage(penalty)
-        late = turned.float() @ self.turned.float() + self.mean_out.float()
+        late = turned.float() @ self._turned32 + self.mean_out.float()
         return late.view(len(stream), len(self.layers), -1)
 
 

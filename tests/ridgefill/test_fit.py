@@ -106,6 +106,7 @@ def test_bad_texts_are_refused(unrun: Any, words: Any) -> None:
     refused(unrun, words, "texts is one string", "w1 w2", [3])
     refused(unrun, words, "too little calibration text.*at least 32", texts(2, length=10), [3])
     refused(unrun, words, "too little", texts(5), [3], window=10, sink_rows=9)
+    refused(unrun, words, "held-out text is too short", texts(), [3], held_out=["w1"])
     refused(unrun, words, "also a calibration text", texts(), [3], held_out=[texts()[4]])
     refused(unrun, words, "positive and finite", texts(), [3], penalty=0.0)
 
