@@ -15,6 +15,7 @@ from ledger.encode import MAX_TEXT
 
 INTERRUPTED = 130
 INTERNAL = 7
+NOBODY_READS = 141  # what a shell reports of a program that SIGPIPE ended; 0 would pass for a verdict
 
 folder_option = click.option(
     "-C",
@@ -97,6 +98,8 @@ def _run(command: click.Command) -> int:
     try:
         result = command.main(standalone_mode=False)
         sys.stdout.flush()
+    except SystemExit:  # how click takes a BrokenPipeError
+        return NOBODY_READS
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.Abort:
@@ -107,9 +110,9 @@ def _run(command: click.Command) -> int:
         hint = f"; next: {wrong.ctx.command_path} --help" if isinstance(wrong, click.UsageError) and wrong.ctx else ""
         return _fail(wrong.format_message().replace("\n", " ") + hint, "UsageProblem", 2)
     except BrokenPipeError:
-        # The reader went away (`| head`): nothing is wrong, and a second flush must not complain.
+        # The reader went away (`| head`): a second flush at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return NOBODY_READS
     except Exception as error:
         line, code = getattr(error, "line", None), getattr(error, "exit_code", None)
         if callable(line) and isinstance(code, int):
