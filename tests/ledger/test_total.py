@@ -119,7 +119,7 @@ def test_any_bytes_are_no_time_stamp(authority: Any) -> None:
     head = Checkpoint("ridgefill/x", 3, b"\x03" * 32)
     token = authority.stamp(make_request(head))
     held = 0
-    for at in range(0, len(token)):
+    for at in range(len(token)):
         changed = token[:at] + bytes([token[at] ^ 1]) + token[at + 1 :]
         evidence = {"response": base64.b64encode(changed).decode()}
         try:
