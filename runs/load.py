@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,10 +9,10 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from ledger.claims import STUDY_FILE
-from ledger.errors import EnvironmentProblem, UsageProblem
+from ledger.errors import UsageProblem
 from ledger.events.base import Part
-from runs import engines, grid
-from runs.engines.base import COMPARE
+from runs import grid
+from runs.crosscheck import cross_check, nearest
 from runs.lines import key_lines, line_of
 from runs.study import Arm, Build, Input, Study
 from runs.tasks import task_class
@@ -87,8 +86,9 @@ class _Reader:
             if not self.tables.get(section) and not self.tables.get(others):
                 self.fault((section,), "there is none: a run needs at least one")
         study = self._read(Study, top | parts, ())
-        if study:
-            self._cross(study)
+        if study and not self.faults:
+            for path, problem in cross_check(study, self.places):
+                self.fault(path, problem)
         return study
 
     def _read(self, model: type[M], table: Any, path: tuple[str | int, ...]) -> M | None:
@@ -169,61 +169,6 @@ class _Reader:
                 found[name] = read
         return found
 
-    def _cross(self, study: Study) -> None:
-        """What one table says of another."""
-        for name, arm in study.arms.items():
-            path = self.places[name]
-            self._known(study.models, arm.model, (*path, "model"), "model")
-            if arm.maps is not None:
-                self._known(study.maps, arm.maps, (*path, "maps"), "map folder")
-            try:
-                problem = engines.engine(arm.engine).check(arm)
-            except EnvironmentProblem:
-                continue  # a study can be read where it cannot be run
-            except UsageProblem as unknown:
-                problem = unknown.line()
-            if problem:
-                self.fault((*path, "engine"), f"arm {name}: {problem}")
-        for name, task in study.tasks.items():
-            for asked in task.arms:
-                self._known(study.arms, asked, ("tasks", name, "arms"), "arm")
-            for dataset in task.datasets:
-                self._known(study.datasets, dataset, ("tasks", name, "dataset"), "data set")
-            if task.baseline:
-                self._known(study.arms, task.baseline, ("tasks", name, "baseline"), "arm")
-            self._able(study, name, task)
-
-    def _known(self, names: dict[str, Any], name: str, path: tuple[str | int, ...], what: str) -> None:
-        if name not in names:
-            self.fault(path, f"no {what} is called {name!r}" + _nearest(name, set(names)))
-
-    def _able(self, study: Study, name: str, task: Task) -> None:
-        """Whether the engine of each arm can do what the task asks, and compare with its baseline."""
-        baseline = study.arms.get(task.baseline)
-        for arm in study.arms_of(name):
-            try:
-                engine = engines.engine(study.arms[arm].engine)
-            except (EnvironmentProblem, UsageProblem):
-                continue
-            missing = task.needs | ({COMPARE} if task.baseline else frozenset())
-            if lacks := sorted(missing - engine.capabilities):
-                self.fault(("tasks", name), f"the engine {engine.name} of arm {arm} cannot {', '.join(lacks)}")
-            if baseline and session_key(study.arms[arm]) != session_key(baseline):
-                self.fault(
-                    ("tasks", name, "baseline"),
-                    f"arm {arm} cannot be compared with {task.baseline}: another engine, model, dtype or flags",
-                )
-
-
-def session_key(arm: Arm) -> tuple[Any, ...]:
-    """What arms must share to be answered by one opened engine."""
-    return (arm.engine, arm.model, arm.dtype, tuple(sorted(arm.flags.items())))
-
 
 def _unknown(key: str, known: set[str]) -> str:
-    return "unknown key" + _nearest(key, known)
-
-
-def _nearest(name: str, known: set[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
-    return f", did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known)) or 'none'}"
+    return "unknown key" + nearest(key, known)

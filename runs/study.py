@@ -66,6 +66,11 @@ class Arm(Part):
     dtype: str = "fp32"
     flags: dict[str, Flag] = Field(default_factory=dict)
 
+    @property
+    def session(self) -> tuple[Any, ...]:
+        """What arms must share to be answered by one opened engine."""
+        return (self.engine, self.model, self.dtype, tuple(sorted(self.flags.items())))
+
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Arm:
         if self.fill == "exact" and (self.split or self.maps or self.rows or self.corrections):

@@ -21,7 +21,7 @@ from provenance.pins import Pin, build_pin, read_pin
 from runs import engines
 from runs.engines.base import Opened, Opening, answer
 from runs.inputs import places
-from runs.load import load_study, session_key
+from runs.load import load_study
 from runs.plan import Unit
 from runs.record import Outcome
 from runs.study import Arm
@@ -58,10 +58,10 @@ class Worker:
         models, maps = places(job.folder, job.pins, "model"), places(job.folder, job.pins, "maps")
         for name in job.arms:
             arm = self.study.arms[name]
-            if session_key(arm) not in self._opened:
+            if arm.session not in self._opened:
                 source = self.study.models[arm.model].source
                 opening = Opening(source, models[arm.model], maps, arm.dtype, arm.flags)
-                self._opened[session_key(arm)] = engines.engine(arm.engine).open(opening)
+                self._opened[arm.session] = engines.engine(arm.engine).open(opening)
 
     def builds(self) -> list[Pin]:
         """What really runs here: one pin for each open engine."""
@@ -78,7 +78,7 @@ class Worker:
         arm, task = self.study.arms[name], self.study.tasks[unit.task]
         sample = None
         try:
-            opened = self._opened[session_key(arm)]
+            opened = self._opened[arm.session]
             sample = self._make(unit, arm, opened)
             baseline = self.study.arms[task.baseline] if task.baseline else None
             found = answer(opened, arm, sample.request, baseline)
@@ -100,10 +100,10 @@ class Worker:
     def _make(self, unit: Unit, arm: Arm, opened: Opened) -> Sample:
         """The unit's sample; the arms of a unit that share an engine share it."""
         known = self._sample
-        if known and known[:2] == (_asked(unit), session_key(arm)):
+        if known and known[:2] == (_asked(unit), arm.session):
             return known[2]
         sample = self.study.tasks[unit.task].sample(unit.sample, self.data, unit.seed, opened.encode)
-        self._sample = (_asked(unit), session_key(arm), sample)
+        self._sample = (_asked(unit), arm.session, sample)
         return sample
 
     def close(self) -> None:

@@ -1,0 +1,83 @@
+"""What one table of a study says of another: names that lead nowhere, engines that cannot do what is asked. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ledger.errors import EnvironmentProblem, UsageProblem
+from runs import engines
+from runs.engines.base import COMPARE
+from runs.lines import Path
+from runs.study import Study
+
+Fault = tuple[Path, str]
+
+
+def cross_check(study: Study, places: Mapping[str, Path]) -> list[Fault]:
+    """(path of the key, what is wrong) of every fault; `places` has the table of each arm.
+
+    Later checks are left out where earlier ones fail, so that one mistake is told once.
+    """
+    for check in (_names, _arms, _tasks):
+        if faults := list(check(study, places)):
+            return faults
+    return []
+
+
+def _names(study: Study, places: Mapping[str, Path]) -> Iterator[Fault]:
+    for name, arm in study.arms.items():
+        yield from _known(study.models, [arm.model], (*places[name], "model"), "model")
+        yield from _known(study.maps, [arm.maps] if arm.maps else [], (*places[name], "maps"), "map folder")
+    for name, task in study.tasks.items():
+        path = ("tasks", name)
+        yield from _known(study.arms, task.arms, (*path, "arms"), "arm")
+        yield from _known(study.datasets, task.datasets, (*path, "dataset"), "data set")
+        yield from _known(study.arms, [task.baseline] if task.baseline else [], (*path, "baseline"), "arm")
+
+
+def _arms(study: Study, places: Mapping[str, Path]) -> Iterator[Fault]:
+    for name, arm in study.arms.items():
+        try:
+            problem = engines.engine(arm.engine).check(arm)
+        except EnvironmentProblem:
+            continue  # a study can be read where it cannot be run
+        except UsageProblem as unknown:
+            problem = unknown.line()
+        if problem:
+            yield (*places[name], "engine"), f"arm {name}: {problem}"
+
+
+def _tasks(study: Study, places: Mapping[str, Path]) -> Iterator[Fault]:
+    for name, task in study.tasks.items():
+        arms = [study.arms[arm] for arm in study.arms_of(name)]
+        needs = task.needs | ({COMPARE} if task.baseline else frozenset())
+        for kind in sorted({arm.engine for arm in arms}):
+            try:
+                lacks = sorted(needs - engines.engine(kind).capabilities)
+            except EnvironmentProblem:
+                continue
+            if lacks:
+                yield ("tasks", name), f"the engine {kind} cannot {', '.join(lacks)}"
+        if task.baseline:
+            session = study.arms[task.baseline].session
+            strange = [arm for arm in study.arms_of(name) if study.arms[arm].session != session]
+            if strange:
+                yield (
+                    ("tasks", name, "baseline"),
+                    f"{', '.join(strange)} cannot be compared with {task.baseline}: "
+                    "another engine, model, dtype or flags; name the arms of the task",
+                )
+
+
+def _known(names: Mapping[str, Any], asked: Iterable[str], path: Path, what: str) -> Iterator[Fault]:
+    for name in asked:
+        if name not in names:
+            yield path, f"no {what} is called {name!r}" + nearest(name, set(names))
+
+
+def nearest(name: str, known: set[str]) -> str:
+    """The known name that was meant, or all of them."""
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
+    return f", did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known)) or 'none'}"
