@@ -160,6 +160,7 @@ def test_a_full_disk_while_sealing_loses_nothing(make_study: Callable[..., Any])
     """Samples, record and finish entry are refused in turn; what stands in for the full disk is a limit on size."""
     study = make_study(samples=4, delay_ms=80)
     study.register()
+    study("ledger", "note", "so that the chain is the longest file " * 200)
     process = study.popen("run", "start")
     while not any(b'"values"' in path.read_bytes() for path in study.folder.glob("records/*/journal.jsonl")):
         time.sleep(0.02)
