@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import orjson
@@ -73,4 +74,8 @@ def _listed(data: bytes) -> dict[str, str]:
 
 def _summed(data: bytes) -> dict[str, str]:
     """The lines of `sha256sum`: digest, two characters, name."""
-    return {line[66:]: line[:64] for line in data.decode().splitlines()}
+    lines = data.decode().splitlines()
+    stray = next((line for line in lines if not re.fullmatch(r"[0-9a-f]{64} [ *].+", line)), None)
+    if stray is not None:
+        raise ValueError(f"{stray[:40]!r} is no line of sha256sum")
+    return {line[66:]: line[:64] for line in lines}

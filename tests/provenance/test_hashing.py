@@ -47,21 +47,23 @@ def test_links_folders_and_pipes_are_not_opened_as_files(tmp_path: Path) -> None
         open_file(os.fsencode(tmp_path / "pipe"))
 
 
-def test_a_file_that_grows_while_it_is_hashed_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["ab", "r+b"])
+def test_a_file_that_grows_or_is_overwritten_while_it_is_hashed_is_refused(tmp_path: Path, how: str) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"x" * LARGE)
-    grown = threading.Event()
+    time.sleep(0.02)  # past the file system's clock tick
+    written = threading.Event()
 
-    def grow(_: int) -> None:
-        if not grown.is_set():
-            grown.set()
-            with file.open("ab") as out:
+    def write(_: int) -> None:
+        if not written.is_set():
+            written.set()
+            with file.open(how) as out:
                 out.write(b"y")
 
     descriptor = open_file(os.fsencode(file))
     try:
         with pytest.raises(Differs, match="changed while it was being hashed"):
-            hash_descriptor(descriptor, grow)
+            hash_descriptor(descriptor, write)
     finally:
         os.close(descriptor)
 
