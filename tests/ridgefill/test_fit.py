@@ -154,3 +154,11 @@ def test_the_built_in_texts_are_disjoint_and_long_enough() -> None:
     assert sizes[0] > 60_000
     assert len(sets[2]) == 12
     assert all(len(text) > 17_000 for text in sets[2].values())
+
+
+def test_the_package_offers_its_names_and_no_others() -> None:
+    for name in ridgefill.__all__:
+        assert getattr(ridgefill, name).__name__ == name
+    assert dir(ridgefill) == ridgefill.__all__
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = ridgefill.nothing
