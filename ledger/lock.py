@@ -22,13 +22,15 @@ class Lock:
         self.path = path
         self._threads = threading.Lock()
         self._descriptor = -1
+        self._process = 0
 
     def __enter__(self) -> None:
         """Hold the lock. Raises EnvironmentProblem when it cannot be had, or when locks do nothing here."""
         self._threads.acquire()
         try:
-            if self._descriptor < 0:
-                self._descriptor = self._open()
+            # A forked child shares its parent's handle, and with it the lock: it needs one of its own.
+            if self._descriptor < 0 or self._process != os.getpid():
+                self._descriptor, self._process = self._open(), os.getpid()
             _acquire(self._descriptor, fcntl.LOCK_EX, self.path)
         except BaseException:
             self._threads.release()
@@ -43,20 +45,28 @@ class Lock:
     def _open(self) -> int:
         """Open the lock file, and prove once that a second holder is kept out (NFS may only pretend)."""
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        _acquire(descriptor, fcntl.LOCK_EX, self.path)
+        try:
+            _acquire(descriptor, fcntl.LOCK_EX, self.path)
+            if self._keeps_out():
+                return descriptor
+            raise EnvironmentProblem(
+                f"locks do nothing on the file system of {self.path.name}",
+                cause="a network file system mounted without locking",
+                hint="keep the study on a local disk",
+            )
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def _keeps_out(self) -> bool:
         second = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         try:
             fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return descriptor
+            return True
         finally:
             os.close(second)
-        os.close(descriptor)
-        raise EnvironmentProblem(
-            f"locks do nothing on the file system of {self.path.name}",
-            cause="a network file system mounted without locking",
-            hint="keep the study on a local disk",
-        )
+        return False
 
     def close(self) -> None:
         """Let the handle go."""
