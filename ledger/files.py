@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ledger.errors import EnvironmentProblem
@@ -32,7 +32,8 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644, replace: bool = T
             else:
                 os.link(temporary, path)
         finally:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):  # a stray temporary file harms nobody; what was written stands
+                temporary.unlink(missing_ok=True)
         try:
             sync_folder(path.parent)
         except OSError:

@@ -145,7 +145,7 @@ class Session:
         try:
             self.sign_head()
         except EnvironmentProblem as refused:
-            say(f"warning: the new head is not signed: {refused.line()}")
+            say(f"warning: entered, but the new head is not signed: {refused.message}")
 
 
 def sign_over(result: Result) -> Note:

@@ -29,7 +29,13 @@ from ledger.store import Entry, Store
 from ledger.verdict import Result
 
 _FILE = click.Path(path_type=Path)
-GITATTRIBUTES = b"# Hashed byte for byte: git must not translate a line ending.\n*.jsonl -text\n*.note -text\n*.tsv -text\nbodies/** -text\n"
+GITATTRIBUTES = b"""\
+# Hashed byte for byte: git must not translate a line ending.
+*.jsonl -text
+*.note -text
+*.tsv -text
+bodies/** -text
+"""
 
 
 @click.command()
