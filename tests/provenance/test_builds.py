@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ from ledger.encode import canonical
 from ledger.errors import CannotCheck, Differs
 from provenance import builds
 from provenance.builds import llamacpp_build, reference_build, server_build
+from provenance.buildcheck import check_build
 from provenance.mapped import label, mapped_libraries, unlabel
 from provenance.pins import build_pin
+from provenance.source import source_pin
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler to make real libraries with")
 
@@ -208,3 +211,25 @@ def test_what_a_server_does_not_tell_is_recorded_as_failed(endpoint: str, monkey
     detail = server_build("s", Path(sys.executable), [], pid=4194305).detail
     assert detail is not None
     assert "cannot be read" in detail["mapped"]["error"]  # type: ignore[index,call-overload,operator]
+
+
+def test_the_words_of_a_build_are_held_against_what_is_installed(tmp_path: Path) -> None:
+    sound = {
+        "packages": {"click": metadata.version("click")},
+        "source_sha256": source_pin("ridgefill", tmp_path).digest,
+    }
+    assert check_build(build_pin("b", {}, sound), "b") == []
+    other = {"packages": {"click": "0.0.1", "no-such-thing": "1"}, "source_sha256": "0" * 64}
+    findings = check_build(build_pin("b", {}, other), "b")
+    assert [(finding.where, finding.exit_code) for finding in findings] == [
+        ("b: click", 5),
+        ("b: no-such-thing", 6),
+        ("b: source", 5),
+    ]
+    assert findings[0].found == metadata.version("click")
+
+
+def test_a_binarys_name_that_leaves_the_environment_is_refused() -> None:
+    pin = build_pin("b", {"../../etc/passwd": "0" * 64}, {})
+    (finding,) = check_build(pin, "b")
+    assert (finding.code, finding.exit_code) == ("bad-pin", 5)
