@@ -16,7 +16,7 @@ from ledger.claims import read_claims
 from ledger.events.finish import Finish, Samples
 from ledger.events.genesis import Genesis
 from ledger.events.start import Start, run_id
-from ledger.note import ED25519, VerifierKey, public_bytes
+from ledger.note import ED25519, Checkpoint, Note, VerifierKey, public_bytes, sign
 from ledger.store import Store
 from ledger.verify import verify
 from provenance import external
@@ -25,6 +25,7 @@ from provenance.measure import take
 from provenance.pins import Pin, Walk, build_pin
 from provenance.tree import SOURCE_WALK
 
+ORIGIN = "toy.example/ledger"
 CLAIMS = """
 [[claim]]
 id = "faster"
@@ -50,6 +51,7 @@ class Study:
     folder: Path
     outside: Path
     store: Store
+    key: Ed25519PrivateKey
     run: str = ""
 
     @property
@@ -112,6 +114,14 @@ class Study:
         assert claim is not None
         return claim.version
 
+    def sign_head(self) -> None:
+        """checkpoints/head.note over the ledger as it is now."""
+        result = verify(self.store.lines(), side_body=self.store.side_body)
+        text = Checkpoint(ORIGIN, result.size, result.root).text()
+        self.store.checkpoints.mkdir()
+        note = Note(text, (sign(text, ORIGIN, self.key),))
+        (self.store.checkpoints / "head.note").write_text(note.to_text())
+
     def end(self, run: str, start: str, pins: list[Pin] | None = None) -> None:
         """Sealed samples and a finish entry."""
         samples = self.folder / "records" / run / "samples.parquet"
@@ -149,10 +159,10 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     (folder / "claims.toml").write_text(CLAIMS)
     essay = external.row_for(b"essay.txt", f"path:{outside}/essay.txt", folder, licence="unknown")
     external.write([essay], folder)
-    key = VerifierKey("toy.example/ledger", ED25519, public_bytes(Ed25519PrivateKey.generate())).text()
-    made = Study(folder, outside, Store(folder))
+    made = Study(folder, outside, Store(folder), Ed25519PrivateKey.generate())
     made.write_maps()
-    made.store.create(Genesis(made_by="a test", name="toy", origin="toy.example/ledger", key=key), "0" * 31 + "1")
+    key = VerifierKey(ORIGIN, ED25519, public_bytes(made.key)).text()
+    made.store.create(Genesis(made_by="a test", name="toy", origin=ORIGIN, key=key), "0" * 31 + "1")
     made.store.append(*read_claims(folder))
     made.run, start = made.begin()
     made.end(made.run, start)

@@ -195,6 +195,15 @@ def test_exploratory_unfinished_and_retracted_runs_carry_no_number_and_are_set_a
     assert codes == {"left-out", "nothing-to-check"}
 
 
+def test_a_ledger_cut_back_behind_its_signed_head_is_tampered(study: Study) -> None:
+    study.sign_head()
+    assert run(study)[0] == 0
+    lines = study.store.path.read_bytes().splitlines(keepends=True)
+    study.store.path.write_bytes(b"".join(lines[:-1]))  # without the finish: its pins would go unchecked
+    code, out, err = run(study)
+    assert (code, out[:8]) == (3, "TAMPERED"), err
+
+
 def test_pins_too_many_for_a_line_are_read_from_beside_the_ledger(study: Study) -> None:
     for number in range(700):
         (study.folder / "data" / f"part-{number:04}.jsonl").write_text(f"{number}\n")

@@ -18,8 +18,8 @@ import pytest
 from ledger.encode import canonical
 from ledger.errors import CannotCheck, Differs
 from provenance import builds
-from provenance.builds import llamacpp_build, reference_build, server_build
 from provenance.buildcheck import check_build
+from provenance.builds import llamacpp_build, reference_build, server_build
 from provenance.mapped import label, mapped_libraries, unlabel
 from provenance.pins import build_pin
 from provenance.source import source_pin
