@@ -21,6 +21,7 @@ from torch.profiler import record_function
 from transformers import DynamicCache
 
 from ridgefill.edits import Edit, Heads, Tail
+from ridgefill.errors import FillUsageError
 from ridgefill.families import family_of
 from ridgefill.plan import TAIL, Fill, NoFill, Plan, Predictor, choose, make_plan
 from ridgefill.prompt import Prompt, read_prompt
@@ -79,6 +80,8 @@ def run(
     arm, prompt = choose(fill, split, model), read_prompt(model, input_ids, attention_mask)
     plan = plan_of(model, arm, input_ids, attention_mask, tail, min_prompt)
     watch = Watch(rows, prompt, plan)
+    if not 1 <= hold <= plan.tail:
+        raise FillUsageError("too much is held back", expected=f"1 to {plan.tail} tokens", found=str(hold))
     cache = DynamicCache(config=model.config)
     if arm is None or plan.exactly:
         _exact(model, prompt.until(prompt.length - hold), cache, chunk)
@@ -190,10 +193,9 @@ def extend(
 ) -> Tensor:
     """Run n more tokens over a cache whose late layers may be shorter (NoFill): logits [B, n, vocabulary].
 
-    keep: only the last so many rows meet the language-model head; 0 for all.
-
-    attention_mask [B, N + n] covers the cache's tokens and the new ones. The model's own forward pass does
-    this for every other arm; over layers of different lengths it fails or, worse, masks the wrong columns.
+    attention_mask: [B, N + n], of the cache's tokens and the new ones. keep: only the last so many rows meet
+    the language-model head; 0 for all. Over layers of equal length this is the model's own forward pass, which
+    over others fails or, worse, masks the wrong columns.
     """
     past, n = cache.get_seq_length(), input_ids.shape[1]
     if attention_mask is None:

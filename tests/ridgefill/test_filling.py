@@ -210,6 +210,8 @@ def test_short_prompts_run_exactly_and_say_so(
         (Identity(3), {"tail": 40, "min_prompt": 0}, "tail is as long as the prompt"),
         (Identity(3), {"tail": 6, "rows": [34]}, "not in the prefix"),
         (Identity(3), {"tail": 6, "rows": [-1]}, "not in the prefix"),
+        (Identity(3), {"tail": 6, "hold": 7}, "too much is held back"),
+        (Identity(3), {"tail": 6, "hold": 0}, "too much is held back"),
     ],
 )
 def test_bad_arguments_are_refused_before_any_work(
