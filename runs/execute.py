@@ -14,6 +14,7 @@ from typing import Any
 
 from ledger.claims import CLAIMS_FILE
 from ledger.console import say
+from ledger.encode import parse
 from ledger.errors import Differs, Problem, Tampered, UsageProblem
 from ledger.events.start import Start, run_id
 from ledger.findings import Finding, error
@@ -28,7 +29,7 @@ from provenance.source import capture, require_clean
 from runs import engines
 from runs.executors import executor
 from runs.executors.base import Executor, Loss
-from runs.history import Run, read_history
+from runs.history import Run
 from runs.home import JOURNAL, Home
 from runs.inputs import places
 from runs.journal import Journal
@@ -141,8 +142,10 @@ def _opened(
 def _enter(folder: Path, ready: Ready, builds: Sequence[Pin], detail: dict[str, Any]) -> Run:
     """The start entry, durable."""
 
+    made: list[Start] = []
+
     def make(result: Result) -> list[Start]:
-        return [
+        made[:] = [
             Start(
                 run=run_id(result.head),
                 claims=list(ready.versions.values()),
@@ -151,9 +154,10 @@ def _enter(folder: Path, ready: Ready, builds: Sequence[Pin], detail: dict[str, 
                 detail=detail,
             )
         ]
+        return made
 
     entry = Session(folder).append(make)[0]
-    return next(run for run in read_history(folder).runs if run.leaf == entry.leaf)
+    return Run(made[0], entry.leaf, parse(entry.line)["ts"])
 
 
 def _same_build(pinned: Pin, build: Pin) -> None:

@@ -69,8 +69,9 @@ class OpenedReference:
             torch.set_num_threads(int(opening.flags["threads"]))
         self._opening = opening
         self._model, self._tokenizer = load(f"path:{opening.model}", parse_dtype(opening.dtype))
-        # Maps know their model by what it is called, not by where it lies on this machine.
-        self._model.config.name_or_path = opening.source
+        scheme, _, rest = opening.source.partition(":")
+        if scheme != "path":  # maps know their model by what it is called, not by where it lies on this machine
+            self._model.config.name_or_path = rest.partition("@")[0] if scheme == "hf" else opening.source
         self._maps: dict[str, Any] = {}
         self._baseline: tuple[Arm, Score, Any] | None = None
 

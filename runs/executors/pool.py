@@ -39,7 +39,7 @@ class Pool:
                 return list(threads.map(ask, self._lanes))
             except DiedError as died:
                 raise EnvironmentProblem(
-                    f"a worker could not be started: {died}", hint="see the run's stderr.log, or use fewer workers"
+                    f"a worker could not be started: {died}", hint="see what it said, above; or use fewer workers"
                 ) from None
 
     def _same(self, found: list[list[Pin]]) -> list[Pin]:

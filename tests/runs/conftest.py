@@ -136,6 +136,12 @@ class Bench:
 
 
 @pytest.fixture(scope="session")
+def bench_class() -> type[Bench]:
+    """For tests that make their own study."""
+    return Bench
+
+
+@pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of our packages, so that a source file can be edited, and is not by anyone else."""
     copied = tmp_path_factory.mktemp("packages")

@@ -1,0 +1,182 @@
+"""What every engine must do, crossed over the registry: a new engine is tested by being entered there."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger.errors import UsageProblem
+from runs import engines
+from runs.engines.base import COMPARE, GENERATE, PREFILL, SCORE, Generate, Opened, Opening, Prefill, Score
+from runs.study import Arm
+
+TEXT = "The quick brown fox jumps over the lazy dog, and the dog does not mind. " * 3
+EXACT = {"model": "m"}
+FILLS: list[dict[str, Any]] = [
+    {"fill": "no-fill", "split": 2, "tail": 8},
+    {"fill": "identity", "split": 2, "tail": 8},
+    {"fill": "map", "split": 2, "tail": 8, "maps": "s2"},
+]
+
+
+def tiny_model(folder: Path) -> None:
+    """A random model of four layers with a tokenizer of bytes, in a transformers folder."""
+    torch = pytest.importorskip("torch")
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    torch.manual_seed(0)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE(vocab={char: place for place, char in enumerate(alphabet)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=alphabet[0]).save_pretrained(folder)
+    config = LlamaConfig(
+        vocab_size=256,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        initializer_range=0.2,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    LlamaForCausalLM(config).save_pretrained(folder)
+
+
+def _tiny_maps(model: Path, folder: Path) -> None:
+    import ridgefill
+    from ridgefill.sources import load, parse_dtype
+
+    loaded, tokenizer = load(f"path:{model}", parse_dtype("fp32"))
+    ridgefill.fit(loaded, tokenizer, [TEXT * 10], [2], penalty=0.1, window=64)[2].save(folder)
+
+
+@pytest.fixture(scope="module", params=sorted(engines.REGISTRY))
+def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """(engine, opened) of each engine in turn, on what it takes for a model."""
+    place = tmp_path_factory.mktemp(request.param)
+    model, maps = place / "model", {"s2": place / "maps"}
+    if request.param == "toy":
+        model.write_bytes(b"weights")
+    else:
+        tiny_model(model)
+        _tiny_maps(model, maps["s2"])
+    engine = engines.engine(request.param)
+    session = engine.open(Opening(f"path:{model}", model, maps, "fp32", {}))
+    yield engine, session
+    session.close()
+
+
+def _arm(engine: Any, **changes: Any) -> Arm:
+    return Arm(**{"engine": engine.name, **EXACT, **changes})
+
+
+def _request(session: Opened, follow: int = 10) -> Score:
+    tokens = tuple(session.encode(TEXT))[:60]
+    return Score(tokens[: 50 + follow], 50)
+
+
+def test_it_says_what_it_is(opened: Any) -> None:
+    engine, _ = opened
+    assert engines.engine(engine.name) is engine
+    assert engine.about.startswith(f"{engine.name}: ")
+    assert engine.capabilities <= {SCORE, GENERATE, PREFILL, COMPARE}
+    assert engine.capabilities
+
+
+def test_it_judges_an_arm_before_it_is_opened(opened: Any) -> None:
+    engine, _ = opened
+    for fill in ({}, *FILLS):
+        assert engine.check(_arm(engine, **fill)) == ""
+    assert "surprise" in engine.check(_arm(engine, flags={"surprise": 1}))
+
+
+def test_its_build_is_the_same_twice_and_names_the_engine(opened: Any) -> None:
+    engine, session = opened
+    first, second = session.build(), session.build()
+    assert first.digest == second.digest
+    assert first.kind == "build"
+    assert (first.detail or {})["engine"] == engine.name
+
+
+@pytest.mark.parametrize("fill", [{}, *FILLS], ids=lambda fill: fill.get("fill", "exact"))
+def test_scores_are_losses_of_the_tokens_asked_and_the_same_twice(opened: Any, fill: dict[str, Any]) -> None:
+    engine, session = opened
+    request = _request(session)
+    arm, exact = _arm(engine, **fill), _arm(engine)
+    answer = session.score(arm, request, exact)
+    assert answer == session.score(arm, request, exact)
+    assert answer.tokens == request.tokens[50:]
+    assert len(answer.losses) == len(answer.top) == len(answer.kl) == len(answer.same) == 10
+    assert all(loss >= 0 and math.isfinite(loss) for loss in answer.losses)
+    assert all(kl > -1e-6 for kl in answer.kl)
+    if not fill:
+        assert set(answer.kl) == {0.0}
+        assert all(answer.same)
+    else:
+        assert sum(answer.kl) > 0
+        assert answer.losses != session.score(exact, request, None).losses
+
+
+def test_without_a_baseline_nothing_is_compared(opened: Any) -> None:
+    engine, session = opened
+    answer = session.score(_arm(engine), _request(session), None)
+    assert (answer.kl, answer.same) == ((), ())
+
+
+def test_the_order_of_arms_changes_nothing(opened: Any) -> None:
+    """A resumed run asks only some arms of a sample: what was asked before must not matter."""
+    engine, session = opened
+    one, other = _request(session), Score(tuple(session.encode(TEXT))[5:60], 45)
+    arm, exact = _arm(engine, **FILLS[1]), _arm(engine)
+    alone = session.score(arm, one, exact)
+    session.score(exact, other, exact)
+    session.score(arm, other, exact)
+    session.score(exact, one, exact)
+    assert session.score(arm, one, exact) == alone
+
+
+def test_a_loss_depends_on_nothing_after_it(opened: Any) -> None:
+    engine, session = opened
+    arm = _arm(engine)
+    short, long = (session.score(arm, _request(session, follow), None).losses for follow in (4, 10))
+    assert long[:4] == pytest.approx(short, abs=1e-4)
+
+
+@pytest.mark.parametrize("fill", [{}, *FILLS], ids=lambda fill: fill.get("fill", "exact"))
+def test_generation_is_greedy_and_within_its_limit(opened: Any, fill: dict[str, Any]) -> None:
+    engine, session = opened
+    arm = _arm(engine, **fill)
+    request = _request(session)
+    made = session.generate(arm, Generate(request.tokens[:50], 6))
+    assert made.tokens == session.generate(arm, Generate(request.tokens[:50], 6)).tokens
+    assert 1 <= len(made.tokens) <= 6
+    assert made.tokens[0] == session.score(arm, request, None).top[0]
+
+
+def test_a_prefill_takes_time(opened: Any) -> None:
+    engine, session = opened
+    assert session.prefill(_arm(engine), Prefill(_request(session).tokens)).seconds > 0
+
+
+def test_an_unknown_engine_is_usage() -> None:
+    with pytest.raises(UsageProblem, match="no engine is called 'x'"):
+        engines.engine("x")
+
+
+@pytest.mark.parametrize("name", sorted(engines.REGISTRY))
+def test_an_engine_is_found_without_importing_what_it_runs_on(name: str) -> None:
+    code = (
+        f"import sys; from runs.engines import engine; engine({name!r}); "
+        "print([m for m in ('torch', 'transformers', 'ridgefill', 'llama_cpp') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
