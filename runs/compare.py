@@ -132,9 +132,12 @@ def _bits(cell: tuple[str, float | None]) -> tuple[str, bytes]:
 def _gap(a: tuple[str, float | None], b: tuple[str, float | None]) -> float:
     if a[1] is None or b[1] is None:
         return 0.0 if a == b else math.inf
-    return 0.0 if _bits(a) == _bits(b) else abs(a[1] - b[1])
+    if _bits(a) == _bits(b):
+        return 0.0
+    gap = abs(a[1] - b[1])
+    return math.inf if math.isnan(gap) else gap
 
 
 def _is_close(a: tuple[str, float | None], b: tuple[str, float | None]) -> bool:
     gap = _gap(a, b)
-    return a[0] == b[0] and (gap == 0.0 or gap <= CLOSE * max(1.0, abs(a[1] or 0.0)))
+    return a[0] == b[0] and math.isfinite(gap) and gap <= CLOSE * max(1.0, abs(a[1] or 0.0))

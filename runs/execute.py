@@ -7,7 +7,7 @@ in the chain. Everything between is in the journal, so a run that is killed goes
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from ledger.store import now
 from ledger.verdict import Result
 from provenance import machine
 from provenance.buildcheck import compare_builds
+from provenance.hashing import bar
 from provenance.hold import Held, hold
 from provenance.pins import Pin
 from provenance.source import capture, require_clean
@@ -62,7 +63,7 @@ def start(folder: Path, ready: Ready, where: Where, *, rerun_of: str = "") -> Ru
     entered = False
     try:
         with (
-            hold(ready.pins, folder) as held,
+            _held(ready.pins, folder) as held,
             _opened(folder, ready.study, ready.plan, ready.pins, where, home) as work,
         ):
             if load_study(folder) != ready.study:
@@ -87,7 +88,7 @@ def resume(folder: Path, run: Run, where: Where) -> RunRecord:
     pins = [pin for pin in run.pins if pin.kind != "build" and pin.name != CLAIMS_FILE]
     before = {pin.name: pin for pin in run.pins if pin.kind == "build"}
     home = Home.of(folder, run.id)
-    with hold(pins, folder) as held:
+    with _held(pins, folder) as held:
         study = load_study(folder)
         data = places(folder, pins, "dataset")
         plan = make_plan(study, tuple(run.names("arms")), tuple(run.names("tasks")), data)
@@ -123,6 +124,15 @@ def _detail(ready: Ready, rerun_of: str) -> dict[str, Any]:
         "source": state.model_dump(mode="json"),
     }
     return {**detail, "rerun_of": rerun_of} if rerun_of else detail
+
+
+@contextmanager
+def _held(pins: Sequence[Pin], folder: Path) -> Iterator[Held]:
+    """Every pin hashed once more and its file kept open, with a bar while that takes long."""
+    with ExitStack() as stack:
+        with bar(sum(pin.size or 0 for pin in pins)) as advance:
+            held = stack.enter_context(hold(pins, folder, advance))
+        yield held
 
 
 @contextmanager
