@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from ledger.book import Book, ClaimState
-from ledger.events.base import Body, Count, Decimal, Hash, Part, Place, Slug, Text
+from ledger.events.base import Body, Decimal, Hash, Part, Place, Slug, Text
 from ledger.findings import Finding, warning
 
 RelativePath = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -30,7 +30,7 @@ class Prediction(Part):
     arm: str = ""
     baseline: str = ""
     task: str = ""
-    n: Count
+    n: Annotated[int, Field(ge=1)]  # nothing is decided on no sample
     seeds: list[int]
     exclusions: Text
     stop_rule: Text
