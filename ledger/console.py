@@ -12,6 +12,7 @@ import click
 import orjson
 
 from ledger.encode import MAX_TEXT
+from ledger.errors import visible
 
 INTERRUPTED = 130
 INTERNAL = 7
@@ -132,5 +133,5 @@ def _run(command: click.Command) -> int:
 def _fail(line: str, kind: str, code: int) -> int:
     if "--json" in sys.argv:
         print_json({"ok": False, "exit_code": code, "error": {"kind": kind, "message": line}})
-    click.echo(f"error: {line}", err=True)
+    click.echo(visible(f"error: {line}"), err=True)
     return code

@@ -256,8 +256,8 @@ def anchor(
         evidence = makers[kind]()
     except anchors.AnchorError as wrong:
         raise EnvironmentProblem(f"the {kind} anchor was not made: {wrong}") from None
-    body = Anchor(anchor=kind, size=head.size, root=head.root.hex(), evidence=evidence)
-    entry = session.append(lambda _result: [body])[0]
+    made = {"anchor": kind, "size": head.size, "root": head.root.hex(), "evidence": evidence}
+    entry = session.append(lambda _result: [Anchor.model_validate(made)])[0]
     reached = session.current().book.anchors[-1]
     if as_json:
         print_json({"ok": True, "exit_code": 0, "seq": entry.seq, "leaf": entry.leaf, "reached": reached})
