@@ -23,8 +23,9 @@ class Rfc3161Anchor:
 
     def check(self, checkpoint: Checkpoint, evidence: Mapping[str, str], tsa_roots: bytes) -> str:
         """The time the authority states, and whether its signature was checked against the verifier's roots."""
+        text = field(evidence, "response")
         try:
-            der = base64.b64decode(field(evidence, "response"), validate=True)
+            der = base64.b64decode(text, validate=True)
         except ValueError:  # binascii.Error is one; text that is not ASCII is another
             raise AnchorError("the response is not base64") from None
         try:
