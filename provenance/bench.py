@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -39,6 +40,8 @@ def command(size: int, rounds: int, as_json: bool) -> int:
     """
     if shutil.which("sha256sum") is None:
         raise EnvironmentProblem("there is no sha256sum to compare with", hint="install GNU coreutils")
+    # A bench that is told to stop must not leave gigabytes behind: end as on Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="ridgefill-bench-") as folder:
         root = Path(folder)
         if shutil.disk_usage(root).free < 2 * size + (1 << 30):

@@ -75,6 +75,11 @@ def _consistent_maps(study: Study) -> None:
     study.write_sums()
 
 
+def _file_for_maps(study: Study) -> None:
+    shutil.rmtree(study.folder / "maps")
+    (study.folder / "maps").write_text("no folder")
+
+
 def _out_of_the_study(study: Study) -> None:
     (study.folder / "model.bin").unlink()
     (study.folder / "model.bin").symlink_to(study.outside / "libengine.so")
@@ -106,6 +111,8 @@ FAULTS: dict[str, tuple[Callable[[Study], Any], str, int, str]] = {
     "study.toml edited": (lambda s: _flip(s.folder / "study.toml"), "files", 5, "study study.toml: differs"),
     "claims.toml edited": (_edit_claims, "files", 5, "claim faster: predictions: claims.toml differs"),
     "claims.toml broken": (lambda s: (s.folder / "claims.toml").write_text("["), "files", 5, "claims.toml"),
+    "claims.toml gone": (lambda s: (s.folder / "claims.toml").unlink(), "files", 5, "'claims.toml' is missing"),
+    "a file for the maps": (_file_for_maps, "maps", 5, "maps m8: is of another sort"),
     "data set edited": (lambda s: _flip(s.folder / "data" / "a.jsonl"), "files", 5, "dataset texts: a.jsonl"),
     "data set emptied": (lambda s: (s.folder / "data" / "a.jsonl").unlink(), "files", 6, "*.jsonl matches nothing"),
     "samples truncated": (_truncate_samples, "files", 5, "samples.parquet: differs in length"),
@@ -180,6 +187,13 @@ def test_an_amended_claim_is_expected_in_its_newest_version(study: Study) -> Non
     assert audit(study.folder, tuple(PARTS)).findings == []
     study.end(*study.begin())
     assert audit(study.folder, tuple(PARTS)).findings == []
+
+
+def test_without_claims_toml_the_ledgers_text_counts_and_that_is_said(study: Study) -> None:
+    (study.folder / "claims.toml").unlink()
+    findings = audit(study.folder, ("files",)).findings
+    assert [finding.code for finding in findings] == ["no-claims-file", "differs"]
+    assert findings[0].exit_code == 0
 
 
 def test_exploratory_unfinished_and_retracted_runs_carry_no_number_and_are_set_aside(study: Study) -> None:

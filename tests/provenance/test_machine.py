@@ -45,6 +45,7 @@ def test_a_sound_answer_is_read(smi: Path) -> None:
     [
         ("echo 'Unable to determine the device handle'", "nvidia-smi said 'Unable"),
         ("echo 'NVIDIA H200, 575.57.08, [Insufficient Permissions]'", "Insufficient Permissions"),
+        ("echo 'No, devices were, 0'", "nvidia-smi said 'No, devices"),
         ("echo '<?xml version=\"1.0\"?>'", "xml"),
         ("printf '\\377\\376\\n'", "nvidia-smi said"),
         ("echo 'driver mismatch' >&2; exit 18", "failed with status 18: driver mismatch"),

@@ -59,6 +59,20 @@ def test_a_bar_on_a_terminal_goes_to_stderr_only(large: Path) -> None:
     assert b"100%" in shown
 
 
+def test_a_benchmark_that_is_told_to_stop_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    code = "from ledger.console import guard; from provenance.bench import command; guard(command)"
+    process = subprocess.Popen([sys.executable, "-c", code, "--bytes", "3000000"], stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    assert process.stderr.readline() == b"making files\n"
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.skipif(shutil.which("sha256sum") is None, reason="nothing to compare with")
 def test_the_benchmark_prints_ratios_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
