@@ -54,7 +54,8 @@ def command(
     llamacpp      the same GGUF in llama.cpp, if llama-cpp-python is installed
 
     Arms alternate; a ratio is the median of the ratios within a round, to transformers if it runs, else to
-    the first arm. Peak memory is the resident set's, above what was resident before the prefill.
+    the first arm. CPU seconds, over all threads, tell a slow arm from a busy machine, if threads that wait do
+    not spin: OMP_WAIT_POLICY=PASSIVE. Peak memory is the resident set's, above what was resident before.
     """
     torch.set_num_threads(threads)
     from ridgefill import sources
@@ -77,13 +78,13 @@ def command(
     if as_json:
         print_json({"ok": True, "threads": threads, "dtype": str(loaded.dtype), "tail": tail, "rows": rows})
         return
-    click.echo("| tokens | arm | seconds | times faster | ceiling | peak MiB |")
-    click.echo("|---|---|---|---|---|---|")
+    click.echo("| tokens | arm | seconds | CPU seconds | times faster | ceiling | peak MiB |")
+    click.echo("|---|---|---|---|---|---|---|")
     for row in rows:
         ceiling = f"{row['ceiling']:.2f}" if row["ceiling"] else ""
         click.echo(
-            f"| {row['length']} | {row['arm']} | {row['seconds']:.2f} | {row['faster']:.2f} | {ceiling} "
-            f"| {row['peak_mib']:.0f} |"
+            f"| {row['length']} | {row['arm']} | {row['seconds']:.2f} | {row['cpu_seconds']:.2f} "
+            f"| {row['faster']:.2f} | {ceiling} | {row['peak_mib']:.0f} |"
         )
 
 
@@ -198,15 +199,16 @@ def _ceilings(config: Any, length: int, tail: int, splits: list[int]) -> dict[st
 
 def _measure(arms: Arms, ids: Tensor, rounds: int, ceilings: dict[str, float]) -> list[dict[str, Any]]:
     seconds: dict[str, list[float]] = {name: [] for name in arms}
+    cpu: dict[str, list[float]] = {name: [] for name in arms}
     peaks: dict[str, float] = {}
     for number in range(rounds + 1):
         for name, arm in arms.items():
             before = _peak_reset()
-            started = time.perf_counter()
+            started, worked = time.perf_counter(), time.process_time()
             arm(ids)
-            elapsed = time.perf_counter() - started
             if number:
-                seconds[name].append(elapsed)
+                seconds[name].append(time.perf_counter() - started)
+                cpu[name].append(time.process_time() - worked)
             peaks[name] = _status("VmHWM") - before
         say(f"{ids.shape[1]} tokens: " + (f"round {number} of {rounds}" if number else "warm-up"))
     reference = next(iter(arms))
@@ -215,6 +217,7 @@ def _measure(arms: Arms, ids: Tensor, rounds: int, ceilings: dict[str, float]) -
             "length": ids.shape[1],
             "arm": name,
             "seconds": median(seconds[name]),
+            "cpu_seconds": median(cpu[name]),
             "faster": median(a / b for a, b in zip(seconds[reference], seconds[name], strict=True)),
             "ceiling": ceilings.get(name),
             "peak_mib": peaks[name],

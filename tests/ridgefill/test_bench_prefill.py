@@ -34,7 +34,7 @@ def test_every_arm_at_every_length(source: str, tiny: Any) -> None:
     arms = ["transformers", "exact", "attention", "map 2", "map 4"]
     assert [(row["length"], row["arm"]) for row in found["rows"]] == [(n, arm) for n in (64, 96) for arm in arms]
     assert found["rows"][0]["faster"] == 1
-    assert all(row["seconds"] > 0 and row["peak_mib"] >= 0 for row in found["rows"])
+    assert all(row["seconds"] > 0 and row["cpu_seconds"] > 0 and row["peak_mib"] >= 0 for row in found["rows"])
     shape = cost.shape_of(tiny("qwen3").config)
     expected = cost.exact(shape, 64) / cost.filled(shape, 64, 2, 8)
     assert found["rows"][3]["ceiling"] == pytest.approx(expected)
@@ -48,7 +48,7 @@ def test_the_table(source: str) -> None:
     done = CliRunner().invoke(command, [source, *options])
     assert done.exception is None
     lines = done.stdout.splitlines()
-    assert lines[0] == "| tokens | arm | seconds | times faster | ceiling | peak MiB |"
+    assert lines[0] == "| tokens | arm | seconds | CPU seconds | times faster | ceiling | peak MiB |"
     assert [line.split(" | ")[1] for line in lines[2:]] == ["exact", "map 3"]
 
 
