@@ -66,7 +66,8 @@ def read_samples(folder: Path, run: Run) -> dict[Place, tuple[str, float | None]
             found=found,
             hint="ridgefill audit files",
         )
-    rows = pq.read_table(pa.BufferReader(data)).to_pylist()
+    # Not read_table: threads of its scan can abort the process at exit (apache/arrow#39862).
+    rows = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False).to_pylist()
     return {
         (row["task"], row["arm"], row["metric"], row["sample_id"], row["repeat"]): (row["status"], row["value"])
         for row in rows

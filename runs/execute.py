@@ -31,7 +31,7 @@ from runs import engines
 from runs.executors import executor
 from runs.executors.base import Executor, Loss
 from runs.history import Run
-from runs.home import JOURNAL, Home
+from runs.home import JOURNAL, RECORDS, Home
 from runs.inputs import places
 from runs.journal import Journal
 from runs.load import load_study
@@ -64,15 +64,14 @@ def start(folder: Path, ready: Ready, where: Where, *, rerun_of: str = "") -> Ru
     try:
         with (
             _held(ready.pins, folder) as held,
-            _opened(folder, ready.study, ready.plan, ready.pins, where, home) as work,
+            _opened(folder, ready.study, ready.plan, ready.pins, where, home) as (executing, builds),
         ):
             if load_study(folder) != ready.study:
                 raise Differs("study.toml changed while the run was being prepared", hint="ridgefill run start")
-            executing, builds = work
             check_builds(ready.study, builds)
             run = _enter(folder, ready, builds, detail)
             entered = True
-            say(f"run {run.id} started: {len(ready.plan.keys)} samples, {len(ready.plan.arms)} arms")
+            say(f"run {run.id} started: {len(ready.plan.keys)} answers from {len(ready.plan.arms)} arms")
             home.settle(run.id)
             return _go_on(_Going(folder, ready.study, ready.plan, run, home, where), executing, held, resumed=False)
     finally:
@@ -83,6 +82,7 @@ def start(folder: Path, ready: Ready, where: Where, *, rerun_of: str = "") -> Ru
 def resume(folder: Path, run: Run, where: Where) -> RunRecord:
     """Go on with an open run: the same pins, only the answers that are not there. Raises a Problem."""
     if run.finish is not None:
+        (folder / RECORDS / run.id / JOURNAL).unlink(missing_ok=True)  # killed between finish entry and tidying up
         raise UsageProblem(f"run {run.id} is finished: {run.status}", hint="ridgefill run show, or ridgefill run rerun")
     # The claims are in the start entry; claims.toml may have grown since.
     pins = [pin for pin in run.pins if pin.kind != "build" and pin.name != CLAIMS_FILE]

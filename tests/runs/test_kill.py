@@ -21,7 +21,7 @@ from runs.history import read_history
 
 def _rows(folder: Path, run: str) -> list[dict[str, Any]]:
     """The sealed rows without the run's id, which is another for each run."""
-    table = pq.read_table(folder / "records" / run / "samples.parquet")
+    table = pq.ParquetFile(folder / "records" / run / "samples.parquet").read(use_threads=False)
     return list(table.drop_columns(["run_id"]).to_pylist())
 
 

@@ -35,7 +35,7 @@ def test_a_registered_study_runs_seals_verifies_and_audits(study: Any) -> None:
 def test_the_samples_have_the_columns_of_the_format_and_one_row_a_metric(study: Any) -> None:
     study("run", "start")
     (run,) = study.runs()
-    table = pq.read_table(study.folder / "records" / run["run"] / "samples.parquet")
+    table = pq.ParquetFile(study.folder / "records" / run["run"] / "samples.parquet").read(use_threads=False)
     assert table.schema.names == [
         *("run_id", "arm", "task", "stratum", "length", "sample_id", "repeat", "metric"),
         *("value", "status", "n_tokens", "detail"),
@@ -77,7 +77,7 @@ def test_a_failed_sample_is_a_row_with_its_error(make_study: Callable[..., Any])
     assert done.code == 1, done.err
     (run,) = made.runs()
     home = made.folder / "records" / run["run"]
-    rows = pq.read_table(home / "samples.parquet").to_pylist()
+    rows = pq.ParquetFile(home / "samples.parquet").read(use_threads=False).to_pylist()
     failed = [row for row in rows if row["status"] == "error"]
     assert {(row["arm"], row["metric"]) for row in failed} == {
         (arm, metric) for arm in ("exact", "identity-4", "no-fill-4") for metric in ("loss", "kl", "agreement")
@@ -213,7 +213,7 @@ def test_exploratory_runs_without_a_claim_marks_every_record_and_pins_what_it_fo
     assert (start["body"]["exploratory"], start["body"]["claims"]) == (True, [])
     assert finish["body"]["detail"]["exploratory"] is True
     assert orjson.loads((home / "record.json").read_bytes())["exploratory"] is True
-    rows = pq.read_table(home / "samples.parquet")
+    rows = pq.ParquetFile(home / "samples.parquet").read(use_threads=False)
     assert all(json.loads(row)["exploratory"] is True for row in rows["detail"].to_pylist())
     assert rows.schema.metadata[b"exploratory"] == b"true"
 
@@ -331,3 +331,68 @@ def test_progress_is_a_line_an_arm_off_a_terminal_and_one_line_on_it(study: Any)
     )
     assert terminal.returncode == 0
     assert "\x1b[K" in terminal.stdout
+
+
+BUILDS = {
+    'digest = "' + "0" * 64 + '"': "the build b is not the pinned one; expected 000",
+    'packages = { torch = "9.9.9" }': "the build b is not the pinned one: torch; expected 9.9.9; found not installed",
+}
+
+
+@pytest.mark.parametrize("pinned", BUILDS)
+def test_a_build_that_is_not_the_pinned_one_starts_no_run(make_study: Callable[..., Any], pinned: str) -> None:
+    made = make_study()
+    path = made.folder / "study.toml"
+    path.write_text(f'{path.read_text()}\n[builds.b]\nengine = "toy"\n{pinned}\n')
+    made.register()
+    done = made("run", "start")
+    assert (done.code, BUILDS[pinned] in done.err) == (5, True), done.err
+    assert len(_entries(made.folder)) == 2
+    assert not list(made.folder.glob("records/*"))
+
+
+def test_a_study_that_demands_clean_source_is_refused_without_a_commit(make_study: Callable[..., Any]) -> None:
+    made = make_study()
+    _edit(made.folder / "study.toml", "seeds = [0]", "seeds = [0]\nclean_source = true")
+    made.register()
+    done = made("run", "start")
+    assert (done.code, "the source of ridgefill is not exactly a commit" in done.err) == (5, True), done.err
+    assert made("run", "start", "--exploratory").code == 0
+
+
+def test_a_run_killed_before_it_tidied_up_is_finished_all_the_same(study: Any) -> None:
+    study("run", "start")
+    (run,) = study.runs()
+    journal = study.folder / "records" / run["run"] / "journal.jsonl"
+    journal.write_text("left over")
+    done = study("run", "resume", run["run"])
+    assert (done.code, "is finished: complete" in done.err) == (2, True)
+    assert not journal.exists()
+
+
+def test_an_edited_journal_is_never_sealed(make_study: Callable[..., Any]) -> None:
+    made = make_study(samples=10, delay_ms=40)
+    made.register()
+    process = made.popen("run", "start")
+    journal = _await_journal(made.folder)
+    process.kill()
+    process.wait()
+    journal.write_bytes(journal.read_bytes().replace(b"d000", b"d00x"))
+    done = made("run", "resume")
+    assert (done.code, "does not hold the samples of its plan" in done.err) == (3, True), done.err
+    assert made.runs()[0]["status"] == "open"
+
+
+def test_arm_by_arm_gives_the_same_rows_as_sample_by_sample(make_study: Callable[..., Any]) -> None:
+    made = make_study()
+    made("ledger", "init")
+    assert made("run", "start", "--exploratory").code == 0
+    _edit(made.folder / "study.toml", "seeds = [0]", 'seeds = [0]\npairing = "none"')
+    done = made("run", "start", "--exploratory")
+    assert done.code == 0
+    arms = [line.split("/ ")[1].split(":")[0] for line in done.err.splitlines() if line.startswith("done")]
+    assert arms == ["exact", "identity-4", "no-fill-4"]
+    first, second = made.runs()
+    compared = made("run", "diff", first["run"], second["run"], "--json").json
+    assert {metric["verdict"] for metric in compared["metrics"]} == {"identical"}
+    assert len(compared["pins"]) == 1  # study.toml
