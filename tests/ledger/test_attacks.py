@@ -53,7 +53,11 @@ def _rebuild(study: Path, change: Callable[[list[dict[str, Any]]], None]) -> Non
 # name -> what is done to the files, the verdict, words that must be among what is said
 EDITS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "edit a middle entry": (lambda s: _edit(s, 1, b"Maps keep", b"Maps lose"), "TAMPERED", "entry 1 was changed"),
-    "edit the last entry": (lambda s: _edit(s, 4, b"12", b"13"), "TAMPERED", "entry 4"),
+    "edit the last entry": (
+        lambda s: _edit(s, 4, b'"ts":"20', b'"ts":"21'),
+        "TAMPERED",
+        "saw other entries among the first 5",
+    ),
     "extra top-level key": (
         lambda s: _edit(s, 3, b',"id"', b',"extra":"ride","id"'),
         "TAMPERED",

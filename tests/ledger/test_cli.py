@@ -39,11 +39,11 @@ def test_the_table_names_every_command() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_without_a_ledger(command: str, tmp_path: Path, cli: Any) -> None:
+def test_without_a_ledger(command: str, tmp_path: Path, spawned: Any) -> None:
     arguments, code = WITHOUT_A_LEDGER[command]
     folder = tmp_path / "empty"
     folder.mkdir()
-    answer = cli(command, *arguments, "--json", cwd=folder)
+    answer = spawned(command, *arguments, "--json", cwd=folder)
     assert answer.code == code
     assert answer.json["ok"] is False
     assert command == "verify" or answer.error  # verify's findings are in its object
@@ -51,24 +51,24 @@ def test_without_a_ledger(command: str, tmp_path: Path, cli: Any) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_and_usage(command: str, cli: Any) -> None:
-    shown = cli(command, "--help")
+def test_help_and_usage(command: str, spawned: Any) -> None:
+    shown = spawned(command, "--help")
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.startswith("Usage: ")
     assert "--json" in shown.out
-    wrong = cli(command, "--no-such-option", "--json")
+    wrong = spawned(command, "--no-such-option", "--json")
     assert wrong.code == 2
     assert "--no-such-option" in wrong.error
     assert "--help" in wrong.error
     assert wrong.json["error"]["kind"] == "UsageProblem"
 
 
-def test_the_group(cli: Any) -> None:
-    shown = cli("--help")
+def test_the_group(spawned: Any) -> None:
+    shown = spawned("--help")
     assert shown.code == 0
     assert all(command in shown.out for command in COMMANDS)
     assert "never prove that nothing was seen before a claim was registered" in " ".join(shown.out.split())
-    wrong = cli("verfy")
+    wrong = spawned("verfy")
     assert (wrong.code, "No such command 'verfy'" in wrong.error) == (2, True)
 
 
@@ -96,8 +96,8 @@ SUCCEEDS: list[list[str]] = [
 
 
 @pytest.mark.parametrize("command", SUCCEEDS, ids=" ".join)
-def test_one_json_object_on_success(command: list[str], study: Path, cli: Any) -> None:
-    answer = cli(*command, "--json", cwd=study)
+def test_one_json_object_on_success(command: list[str], study: Path, spawned: Any) -> None:
+    answer = spawned(*command, "--json", cwd=study)
     assert (answer.code, answer.json["ok"]) == (0, True)
 
 
