@@ -146,6 +146,24 @@ def test_a_cosignature_covers_its_time_and_is_no_plain_signature() -> None:
     ME.public_key().verify(signature.value[8:], message)
 
 
+def test_the_cosignature_example_of_the_spec_reads() -> None:
+    """Its keys are not published, so only the form can be held against us: head, key ids, the time that is signed."""
+    text = (
+        "example.com/behind-the-sofa\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n\n"
+        "\u2014 example.com/behind-the-sofa "
+        "Az3grlgtzPICa5OS8npVmf1Myq/5IZniMp+ZJurmRDeOoRDe4URYN7u5/Zhcyv2q1gGzGku9nTo+zyWE+xeMcTOAYQ8=\n"
+        "\u2014 witness.example.com/w1 "
+        "jWbPPwAAAABkGFDLEZMHwSRaJNiIDoe9DYn/zXcrtPHeolMI5OWXEhZCB9dlrDJsX3b2oyin1nPZqhf5nNo0xUe+mbIUBkBIfZ+qnA==\n"
+    )
+    note = Note.from_text(text)
+    assert note.to_text() == text
+    head = Checkpoint.from_note(note)
+    assert (head.origin, head.size) == ("example.com/behind-the-sofa", 20852163)
+    log, witness = note.signatures
+    assert (log.time, len(log.value)) == (None, 64)
+    assert (witness.time, len(witness.value), witness.key_id.hex()) == (1679315147, 72, "8d66cf3f")
+
+
 @pytest.mark.parametrize(
     "text",
     [
