@@ -151,7 +151,7 @@ def _verify_new(store: Store) -> dict[str, float]:
 def _durable(folder: Path, big: Store, appends: int, rounds: int) -> dict[str, float]:
     """One durable append at a time against a bare write+fsync loop, on a new ledger and on the large one.
 
-    The arms alternate append by append: a disk's speed drifts more than they differ, and each follows each equally often.
+    The arms alternate append by append, each after each equally often: a disk drifts more than they differ.
     """
     new = _store(folder / "new")
     line = new.append_with(_start)[0].line + b"\n"

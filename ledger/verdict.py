@@ -10,6 +10,11 @@ from typing import Any
 from ledger.book import Book
 from ledger.findings import Finding
 
+LIMITS = (
+    "no chain can prove that nothing was seen before a claim was registered, that no other ledger was kept, "
+    "or what the machine really ran"
+)
+
 
 class Verdict(StrEnum):
     """What a ledger is found to be. There is none (None) where nothing could be checked."""
@@ -49,6 +54,11 @@ class Result:
     state: State | None = None
     fragment: bytes | None = None
 
+    def reached(self) -> str:
+        """How far the evidence goes, in words: whose heads cover how much, and what came from outside."""
+        named = f"a head you named covers {self.pinned} of {self.size} entries" if self.pinned else "no head from you"
+        return "; ".join([named, *(self.book.anchors or ["no anchor from outside: the author's word"])])
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for --json."""
         return {
@@ -66,5 +76,7 @@ class Result:
             "open_runs": sorted(self.book.open_runs.values()),
             "keys": [vars(key) for key in self.book.keys],
             "anchors": self.book.anchors,
+            "reached": self.reached(),
+            "limits": LIMITS,
             "findings": [finding.as_dict() for finding in self.findings],
         }

@@ -27,7 +27,6 @@ from ledger.encode import MAX_LINE, parse
 from ledger.events.base import Body, Place
 from ledger.findings import Finding, Severity, error, exit_code, warning
 from ledger.pin import Pin, PinBoard
-from ledger.side import MAX_SIDE_BODY as MAX_SIDE_BODY
 from ledger.side import Fetch, MissingBody, whole
 from ledger.verdict import Result, State, Verdict
 

@@ -17,8 +17,9 @@ from ledger.encode import parse
 from ledger.events.base import Body
 from ledger.findings import Finding, Severity, error, exit_code
 from ledger.session import own_pins
+from ledger.side import whole
 from ledger.store import Store
-from ledger.verify import MAX_SIDE_BODY, Verifier
+from ledger.verify import Verifier
 from provenance import external
 from provenance.buildcheck import check_build, compare_builds
 from provenance.claimcheck import check_claim
@@ -128,10 +129,8 @@ def _read(store: Store) -> tuple[Verifier, list[tuple[int, str, Body]]]:
         line = raw.removesuffix(b"\n")
         try:
             entry = parse(line)
-            body = dict(entry["body"])
-            if body.keys() == {"body_bytes", "body_sha256"}:
-                body = parse(store.side_body(str(body["body_sha256"])) or b"", MAX_SIDE_BODY)
-            entries.append((seq, leaf_hash(line).hex(), events.read(entry["kind"], body)))
+            body = events.read(entry["kind"], whole(entry["body"], store.side_body))
+            entries.append((seq, leaf_hash(line).hex(), body))
         except (ValueError, KeyError, TypeError):
             continue  # the verifier has said why
     return verifier, entries

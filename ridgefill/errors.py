@@ -1,9 +1,9 @@
 """The method's exceptions. The method stands alone, so it shares no code with the ledger's tree, only its shape.
 
-    FillError
-    |-- FillUsageError            2    called wrongly: a bad split, tail, text or option
-    |-- FillMismatchError         5    a map folder or file is not the expected one
-    `-- FillEnvironmentError      7    an extra, a package or memory is missing
+FillError
+|-- FillUsageError            2    called wrongly: a bad split, tail, text or option
+|-- FillMismatchError         5    a map folder or file is not the expected one
+`-- FillEnvironmentError      7    an extra, a package or memory is missing
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ class FillError(Exception):
 
     exit_code = 2
 
-    def __init__(
-        self, message: str, *, expected: str = "", found: str = "", cause: str = "", hint: str = ""
-    ) -> None:
+    def __init__(self, message: str, *, expected: str = "", found: str = "", cause: str = "", hint: str = "") -> None:
         parts = [message]
         parts += [f"expected {expected}"] if expected else []
         parts += [f"found {found}"] if found else []

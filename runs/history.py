@@ -18,8 +18,8 @@ from ledger.events.reveal import Reveal
 from ledger.events.start import Start
 from ledger.findings import Severity
 from ledger.session import Session
+from ledger.side import whole
 from ledger.verdict import Result
-from ledger.verify import MAX_SIDE_BODY
 from provenance.pins import Pin, read_pin
 
 
@@ -115,7 +115,4 @@ def _holding(result: Result) -> Result:
 
 def _body(session: Session, entry: dict[str, Any]) -> Body:
     """The typed body; the chain has been verified, so it is one."""
-    body = entry["body"]
-    if body.keys() == {"body_bytes", "body_sha256"}:
-        body = parse(session.store.side_body(body["body_sha256"]) or b"", MAX_SIDE_BODY)
-    return events.read(entry["kind"], body)
+    return events.read(entry["kind"], whole(entry["body"], session.store.side_body))

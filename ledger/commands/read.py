@@ -21,7 +21,7 @@ from ledger.publish import is_published, verify_published
 from ledger.session import Session
 from ledger.side import whole
 from ledger.store import Store
-from ledger.verdict import Result, Verdict
+from ledger.verdict import LIMITS, Result, Verdict
 from ledger.verify import FIELDS
 
 _FILE = click.Path(path_type=Path)
@@ -94,6 +94,9 @@ def _demand_pin(result: Result) -> None:
 def _tell(result: Result) -> None:
     for finding in result.findings:
         say(finding.line())
+    if result.exit_code == 0:
+        say(f"reached: {result.reached()}")
+        say(f"limits: {LIMITS}")
     verdict = result.verdict.value if result.verdict else "NOT CHECKED"
     words = [f"{result.size} entries"]
     words += [f"head {result.head[:16]}"] if result.size else []
