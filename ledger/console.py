@@ -133,5 +133,6 @@ def _run(command: click.Command) -> int:
 def _fail(line: str, kind: str, code: int) -> int:
     if "--json" in sys.argv:
         print_json({"ok": False, "exit_code": code, "error": {"kind": kind, "message": line}})
-    click.echo(visible(f"error: {line}"), err=True)
+    for fault in line.split("\n"):  # only Faults has several
+        click.echo(visible(f"error: {fault}"), err=True)
     return code

@@ -2,6 +2,7 @@
 
     Problem                    exit   meaning
     |-- UsageProblem             2    called wrongly, or a bad study or claims file
+    |   `-- Faults               2    all that is wrong with such a file, a line each
     |-- Tampered                 3    the evidence contradicts itself
     |-- Torn                     4    a write was cut short; `ledger repair` mends it
     |-- Differs                  5    a file, build or source is not the pinned one
@@ -48,6 +49,18 @@ class UsageProblem(Problem):
     """The caller asked for something that cannot be meant."""
 
     exit_code = 2
+
+
+class Faults(UsageProblem):
+    """Everything that is wrong with a file that a person wrote, one physical line each."""
+
+    def __init__(self, faults: list[str], *, hint: str = "") -> None:
+        super().__init__(faults[0], hint=hint)
+        self.faults = faults
+
+    def line(self) -> str:
+        lines = [fault.replace("\n", "\\n") for fault in self.faults]
+        return "\n".join(lines) + (f"; next: {self.hint}" if self.hint else "")
 
 
 class Tampered(Problem):

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ledger.errors import EnvironmentProblem, UsageProblem
+from ledger.toml_lines import Path
 from runs import engines
 from runs.engines.base import COMPARE
-from runs.lines import Path
 from runs.study import Study
 
 Fault = tuple[Path, str]

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from ledger.claims import STUDY_FILE
-from ledger.errors import UsageProblem
+from ledger.errors import Faults, UsageProblem
 from ledger.events.base import Part
+from ledger.toml_lines import key_lines, line_of
 from runs import grid
 from runs.crosscheck import cross_check, nearest
-from runs.lines import key_lines, line_of
 from runs.study import Arm, Build, Input, Study
 from runs.tasks import task_class
 from runs.tasks.base import Task
@@ -23,19 +23,8 @@ _SECTIONS: dict[str, type[Part]] = {"models": Input, "maps": Input, "datasets": 
 _TOP = {*Study.model_fields, "grid"}
 
 
-class StudyFaults(UsageProblem):
-    """Everything that is wrong with a study file, one physical line each."""
-
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__(faults[0])
-        self.faults = faults
-
-    def line(self) -> str:
-        return "\nerror: ".join(fault.replace("\n", "\\n") for fault in self.faults)
-
-
 def load_study(folder: Path) -> Study:
-    """The study of a folder. Raises StudyFaults, or UsageProblem when the file cannot be read."""
+    """The study of a folder. Raises Faults, or UsageProblem when the file cannot be read."""
     return parse_study(_text(folder / STUDY_FILE), STUDY_FILE)
 
 
@@ -48,7 +37,7 @@ def parse_study(text: str, name: str) -> Study:
     reader = _Reader(tables, text, name)
     study = reader.study()
     if study is None or reader.faults:
-        raise StudyFaults([fault for _, fault in sorted(reader.faults)])
+        raise Faults([fault for _, fault in sorted(reader.faults)])
     return study
 
 

@@ -37,7 +37,7 @@ class Ready:
 def prepare(folder: Path, arms: Collection[str], tasks: Collection[str], *, exploratory: bool) -> Ready:
     """Check a run of these arms and tasks (none: all), with every refusal among the findings.
 
-    Raises StudyFaults or UsageProblem for a bad study or claims file, Tampered, Torn or CannotCheck for a ledger
+    Raises Faults or UsageProblem for a bad study or claims file, Tampered, Torn or CannotCheck for a ledger
     that does not hold or is not there.
     """
     study = load_study(folder)

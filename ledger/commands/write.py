@@ -11,7 +11,7 @@ import click
 import orjson
 
 from ledger.claims import CLAIMS_FILE, read_claims
-from ledger.console import folder_option, json_option, print_json, study_folder, words
+from ledger.console import folder_option, json_option, print_json, say, study_folder, words
 from ledger.errors import CannotCheck, UsageProblem
 from ledger.events.amend import Amend
 from ledger.events.base import Body
@@ -94,16 +94,16 @@ def register(source: Path | None, folder: Path | None, sealed: bool, as_json: bo
     """Register claims, each with its decision rules, before any run about them.
 
     SOURCE is a claims file or a study folder (default: the study's claims.toml). A claim without a
-    prediction is refused unless it says exploratory = true.
+    prediction is refused unless it says exploratory = true. Claims of the file that are registered already
+    are passed over, so that a file may grow; a changed one is not entered anew: amend it.
 
     Example: ridgefill ledger register studies/smollm2/claims.toml -C studies/smollm2
     """
     where = study_folder(folder or (source if source and source.is_dir() else source.parent if source else None))
-    claims = read_claims(source or where / CLAIMS_FILE)
     session = Session(where)
+    claims = _new(session, read_claims(source or where / CLAIMS_FILE))
     if not sealed:
         return _entered(session.append(lambda _result: claims), [claim.summary() for claim in claims], as_json)
-    session.current()  # no secret is written for a ledger that cannot take the entry
     salts = [secrets.token_hex(32) for _ in claims]
     commitments = [commitment(salt, claim) for salt, claim in zip(salts, claims, strict=True)]
     paths = []
@@ -113,6 +113,18 @@ def register(source: Path | None, folder: Path | None, sealed: bool, as_json: bo
         write_whole(paths[-1], orjson.dumps(secret), mode=0o600)
     entries = session.append(lambda _result: [SealedClaim(commitment=value) for value in commitments])
     return _entered(entries, [f"sealed {c.claim}; salt in {p}" for c, p in zip(claims, paths, strict=True)], as_json)
+
+
+def _new(session: Session, claims: list[Claim]) -> list[Claim]:
+    """The claims that are not in the ledger; those that are, are told. Raises UsageProblem when none is new."""
+    result = session.current()  # no secret is written for a ledger that cannot take the entry
+    known = [claim for claim in claims if claim.claim in result.book.names]
+    if len(known) == len(claims):
+        raise UsageProblem(f"not entered: the claim {claims[0].claim} is registered already; amend it instead")
+    for claim in known:
+        changed = "" if _unchanged(session.store, result, claim) else ", and differs; next: ridgefill ledger amend"
+        say(f"passed over: the claim {claim.claim} is registered already{changed}")
+    return [claim for claim in claims if claim not in known]
 
 
 def _secret_path(sealed_to: str) -> Path:

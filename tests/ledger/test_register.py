@@ -61,6 +61,16 @@ def test_a_claim_is_registered_once(study: Path, cli: Any) -> None:
     assert (study / "ledger.jsonl").read_bytes() == before
 
 
+def test_a_claims_file_may_grow(study: Path, cli: Any) -> None:
+    path = _write(study, CLAIM + PREDICTION)
+    assert cli("register", path, "-C", study).code == 0
+    _write(study, CLAIM + PREDICTION.replace("40", "50") + (CLAIM + PREDICTION).replace("D1", "D2"))
+    answer = cli("register", path, "-C", study, "--json")
+    assert answer.code == 0
+    assert [row["summary"] for row in answer.json["entries"]] == ["D2: Maps keep the loss"]
+    assert "the claim D1 is registered already, and differs; next: ridgefill ledger amend" in answer.err
+
+
 def test_one_bad_claim_registers_none(study: Path, cli: Any) -> None:
     before = (study / "ledger.jsonl").read_bytes()
     good = CLAIM + PREDICTION
@@ -167,15 +177,15 @@ def test_refused_on_the_command_line(name: str, study: Path, cli: Any) -> None:
     answer = cli("register", _write(study, text), "-C", study, "--json")
     assert answer.code == 2
     assert words in answer.error
-    assert answer.json["error"]["kind"] == "UsageProblem"
+    assert answer.json["error"]["kind"] in ("UsageProblem", "Faults")
     assert (study / "ledger.jsonl").read_bytes() == before
 
 
 def test_every_fault_of_a_file_is_told_at_once(study: Path, cli: Any) -> None:
     text = CLAIM + PREDICTION.replace("metric", "metrik") + CLAIM.replace("D1", "D2") + "colour = 'red'\n"
     answer = cli("register", _write(study, text), "-C", study)
-    assert "more.toml: claim D1: unknown key 'metrik', did you mean 'metric'?" in answer.error
-    assert "more.toml: claim D2: unknown key 'colour'" in answer.error
+    assert "more.toml:7: claim D1: unknown key 'metrik', did you mean 'metric'?" in answer.err
+    assert "more.toml:18: claim D2: unknown key 'colour'" in answer.err
 
 
 def test_files_that_are_not_text(study: Path, cli: Any) -> None:
