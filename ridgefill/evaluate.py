@@ -45,8 +45,9 @@ def table(
     lengths: Sequence[int] = (2048, 4096),
     tail: int = 512,
     follow: int = FOLLOW,
-) -> list[Row]:
-    """Rows for no fill, identity and map at every split and length, over `follow` tokens after the prompt.
+) -> Iterator[Row]:
+    """Rows for no fill, identity and map at every split and length, over `follow` tokens after the prompt,
+    given as each length is done.
 
     A document counts at the lengths it is long enough for. Raises FillUsageError for a document that a map
     was fitted on, no document long enough for a length, and a tail that leaves nothing to fill.
@@ -62,23 +63,20 @@ def table(
             found=f"at most {max(map(len, ids.values()), default=0)}",
         )
     arms = [(split, arm, fill) for split in sorted(maps) for arm, fill in _arms(maps[split])]
-    sums = {(n, split, arm): torch.zeros(3, dtype=torch.float64) for n in lengths for split, arm, _ in arms}
     total = sum(map(len, fitting.values())) * (len(arms) + 1)
     with tqdm(total=total, desc="arms", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
         for n in lengths:
+            sums = {(split, arm): torch.zeros(3, dtype=torch.float64) for split, arm, _ in arms}
             for name in fitting[n]:
                 tokens = torch.tensor([ids[name][: n + follow]], device=model.device)
                 reference = _following(model, None, tokens, n, tail)
                 bar.update()
                 for split, arm, fill in arms:
-                    sums[n, split, arm] += _distances(
-                        reference, _following(model, fill, tokens, n, tail), tokens[0, n:]
-                    )
+                    following = _following(model, fill, tokens, n, tail)
+                    sums[split, arm] += _distances(reference, following, tokens[0, n:])
                     bar.update()
-    return [
-        Row(n, split, arm, len(fitting[n]), *(value / len(fitting[n])).tolist())
-        for (n, split, arm), value in sums.items()
-    ]
+            for (split, arm), value in sums.items():
+                yield Row(n, split, arm, len(fitting[n]), *(value / len(fitting[n])).tolist())
 
 
 def _arms(maps: Maps) -> Iterator[tuple[str, Fill]]:

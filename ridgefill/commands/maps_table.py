@@ -60,9 +60,10 @@ def table(
     if as_json:
         print_json({"ok": True, "tail": tail, "follow": follow, "rows": [asdict(row) for row in rows]})
         return
-    click.echo("| length | split | arm | documents | loss above exact | KL | agreement |")
-    click.echo("|---|---|---|---|---|---|---|")
-    for row in rows:
+    for number, row in enumerate(rows):
+        if not number:
+            click.echo("| length | split | arm | documents | loss above exact | KL | agreement |")
+            click.echo("|---|---|---|---|---|---|---|")
         click.echo(
             f"| {row.length} | {row.split} | {row.arm} | {row.documents} | {row.d_nll:+.4f} | {row.kl:.4f} "
             f"| {row.agreement:.1%} |"

@@ -24,7 +24,7 @@ def text(seed: int, length: int = LENGTH + FOLLOW) -> str:
 
 
 def run(model: Any, words: Any, maps: Any, documents: dict[str, str], **options: Any) -> list[evaluate.Row]:
-    return table(model, words, maps, documents, lengths=[LENGTH], tail=TAIL, follow=FOLLOW, **options)
+    return list(table(model, words, maps, documents, lengths=[LENGTH], tail=TAIL, follow=FOLLOW, **options))
 
 
 def naive(exact: torch.Tensor, arm: torch.Tensor, targets: list[int]) -> tuple[float, float, float]:
@@ -74,7 +74,8 @@ def test_the_identity_row_is_the_naive_count_with_documents_weighing_equally(mod
 
 def test_every_arm_split_and_length_has_its_row(model: Any, words: Any) -> None:
     maps = fit(model, words, [text(i) for i in range(10)], [2, 4], penalty=0.1)
-    rows = table(model, words, maps, {"a": text(100), "b": text(9, 60)}, lengths=[20, 45], tail=TAIL, follow=FOLLOW)
+    documents = {"a": text(100), "b": text(9, 60)}
+    rows = list(table(model, words, maps, documents, lengths=[20, 45], tail=TAIL, follow=FOLLOW))
     arms = ["no fill", "identity", "map"]
     assert [(row.length, row.split, row.arm) for row in rows] == [
         (length, split, arm) for length in (20, 45) for split in (2, 4) for arm in arms
@@ -109,4 +110,4 @@ def test_what_cannot_be_judged_is_refused_before_the_model_runs(tiny: Callable[.
             run(model, words, maps, documents)
     for tail in (0, LENGTH):
         with pytest.raises(FillUsageError, match="tail leaves nothing to fill"):
-            table(model, words, maps, {"x": text(100)}, lengths=[LENGTH], tail=tail, follow=FOLLOW)
+            list(table(model, words, maps, {"x": text(100)}, lengths=[LENGTH], tail=tail, follow=FOLLOW))
