@@ -18,6 +18,7 @@ from ridgefill.manifest import Manifest
 from ridgefill.maps import LAYOUT, Maps
 from ridgefill.ridge import Ridge, check_penalty, decompose
 from ridgefill.texts import digests
+from ridgefill.weights import check_finite
 
 WINDOW = 2048
 TAIL = 512
@@ -60,7 +61,7 @@ def fit(
             hint="give more texts, or a penalty",
         )
     _check_rows(model, windows, sink_rows)
-    _check_finite(model)
+    check_finite(model)
     statistics = capture(model, windows, splits, sink_rows=sink_rows, state=Path(state) if state is not None else None)
     ridges = {split: decompose(statistics, split) for split in sorted(splits)}
     curves: dict[int, dict[float, float]] = {split: {} for split in ridges}
@@ -149,14 +150,6 @@ def _check_rows(model: Any, windows: Sequence[Tensor], sink_rows: int) -> None:
             found=str(rows),
             hint="give more or longer texts; 100,000 tokens is a good start",
         )
-
-
-def _check_finite(model: Any) -> None:
-    for name, weight in model.named_parameters():
-        if not weight.isfinite().all():
-            raise FillUsageError(
-                f"the model's weights are not finite: {name}", cause="a broken or half-written model file"
-            )
 
 
 def _maps(model: Any, tokenizer: Any, ridge: Ridge, penalty: float, about: dict[str, Any]) -> Maps:
