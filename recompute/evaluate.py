@@ -14,7 +14,7 @@ from recompute.estimate import Estimate
 from recompute.intervals import Ends, Errors, Interval, Side, Undefined, acceleration, bca, percentile
 from recompute.law import Draws, Law, lattice_law
 from recompute.quantities import Points, Quantity, Quotient, Ranks, Settled, varying
-from recompute.resample import count_blocks
+from recompute.resample import count_blocks, totals
 from recompute.statistics import Statistic, Values
 
 
@@ -70,13 +70,13 @@ def _points(quantities: Sequence[Quantity | None], design: Design) -> list[Point
     table = np.array(columns, dtype=np.float64).reshape(len(columns), design.n).T
     parts: list[list[Points]] = [[] for _ in quantities]
     for counts in count_blocks(design) if any(isinstance(q, Quotient | Ranks) for q in quantities) else ():
-        totals = counts @ table  # exact: whole numbers below 2^53
+        summed = totals(counts, table)
         at = 0
         for quantity, part in zip(quantities, parts, strict=True):
             if isinstance(quantity, Ranks):
                 part.append(quantity.points(counts))
             elif isinstance(quantity, Quotient):
-                part.append(quantity.points(totals[:, at : at + len(quantity.columns)]))
+                part.append(quantity.points(summed[:, at : at + len(quantity.columns)]))
                 at += len(quantity.columns)
     return [np.concatenate(part) if part else None for part in parts]
 

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from recompute.design import Design
 
 BLOCK = 2**19  # draws held at once: a few MB, in the cache of one core
+STRIP = 8  # resamples multiplied at once
+SMALL = 2**18  # multiplications up to which a BLAS does not start threads
 
 
 def index_blocks(design: Design) -> Iterator[NDArray[np.int64]]:
@@ -24,7 +26,7 @@ def index_blocks(design: Design) -> Iterator[NDArray[np.int64]]:
     stream = np.random.PCG64(np.random.SeedSequence(int.from_bytes(design.key, "big")))
     size = design.size_of.astype(np.uint64)
     first = np.repeat(design.starts, design.sizes)
-    rows = max(2, BLOCK // design.n // 2 * 2)  # an even number uses up whole 64-bit words
+    rows = max(1, BLOCK // design.n // STRIP) * STRIP  # an even number uses up whole 64-bit words
     for start in range(0, design.resamples, rows):
         count = min(rows, design.resamples - start) * design.n
         raw = np.asarray(stream.random_raw((count + 1) // 2), dtype="<u8").view("<u4")[:count].astype(np.uint64)
@@ -40,3 +42,20 @@ def count_blocks(design: Design) -> Iterator[NDArray[np.float64]]:
         drawn += np.arange(len(drawn), dtype=np.int64)[:, None] * design.n
         counts = np.bincount(drawn.ravel(), minlength=drawn.size)
         yield counts.reshape(drawn.shape).astype(np.float64)
+
+
+def totals(counts: NDArray[np.float64], table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Counts [rows, n] times whole numbers [n, columns], exactly: every sum is below 2^53.
+
+    In products too small to be shared among threads: handing them out takes longer than they do, many times longer on
+    a machine that others use too (docs/design/0104).
+    """
+    whole = len(counts) // STRIP * STRIP
+    strips = counts[:whole].reshape(-1, STRIP, counts.shape[1])
+    found = np.empty((len(counts), table.shape[1]))
+    width = max(1, SMALL // (STRIP * counts.shape[1]))
+    for at in range(0, table.shape[1], width):
+        part = np.ascontiguousarray(table[:, at : at + width])
+        found[:whole, at : at + width] = (strips @ part).reshape(whole, part.shape[1])
+        found[whole:, at : at + width] = counts[whole:] @ part
+    return found

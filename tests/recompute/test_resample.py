@@ -14,7 +14,7 @@ import pytest
 from ledger.errors import CannotCheck, UsageProblem
 from recompute import resample
 from recompute.design import Design
-from recompute.resample import count_blocks, index_blocks
+from recompute.resample import count_blocks, index_blocks, totals
 
 ROOT = Path(__file__).parents[2]
 ITEMS = [f"item-{i:03}" for i in range(503)]
@@ -52,14 +52,22 @@ def test_the_index_stream_is_the_golden_one() -> None:
     assert hashlib.sha256(indices.tobytes()).hexdigest() == GOLDEN
 
 
-@pytest.mark.parametrize("block", [1, 5_000, 2**30])
+@pytest.mark.parametrize("block", [1, 20_000, 2**30])
 def test_blocks_do_not_move_the_stream(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     design = Design.of(ITEMS, STRATA, resamples=101)
     whole = np.concatenate(list(count_blocks(design)))
     monkeypatch.setattr(resample, "BLOCK", block)
     parts = list(count_blocks(design))
-    assert len(parts) == {1: 51, 5_000: 13, 2**30: 1}[block]
+    assert len(parts) == {1: 13, 20_000: 4, 2**30: 1}[block]
     assert np.array_equal(np.concatenate(parts), whole)
+
+
+@pytest.mark.parametrize(("n", "columns"), [(503, 3), (503, 150), (40_000, 2)])
+def test_totals_are_those_of_whole_numbers(n: int, columns: int) -> None:
+    design = Design.of([f"{i:06}" for i in range(n)], resamples=103)
+    table = np.random.default_rng(0).integers(-(2**52) // n, 2**52 // n, (n, columns))
+    for counts in count_blocks(design):
+        assert np.array_equal(totals(counts, table.astype(np.float64)), counts.astype(np.int64) @ table)
 
 
 def test_every_resample_draws_each_stratum_as_often_as_it_has_items() -> None:

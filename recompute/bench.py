@@ -1,0 +1,75 @@
+"""`ridgefill bench recompute`: intervals of many values over shared designs, against scipy's bootstrap."""
+
+from __future__ import annotations
+
+import time
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats  # type: ignore[import-untyped]
+
+from ledger.console import json_option, print_json, say
+from recompute.design import Design
+from recompute.evaluate import Ask, estimates
+from recompute.statistics import STATISTICS
+
+REPEATS = 3  # pairs of alternating arms; the ratio is of their medians
+
+
+@click.command("recompute")
+@click.option("--values", default=1400, show_default=True, help="Values wanted, each with a BCa interval.")
+@click.option("--designs", default=40, show_default=True, help="Designs they are spread over.")
+@click.option("--items", default=500, show_default=True, help="Items of a design.")
+@click.option("--strata", default=13, show_default=True, help="Strata of a design.")
+@click.option("--resamples", default=10_000, show_default=True, help="Resamples of a design.")
+@json_option
+def command(values: int, designs: int, items: int, strata: int, resamples: int, as_json: bool) -> int:
+    """Resample paired differences with strata, and the same differences with scipy.stats.bootstrap, without."""
+    rng = np.random.default_rng(0)
+    work = [
+        (_design(d, items, strata, resamples), rng.integers(0, 5, (share, items, 2)) / 4)
+        for d, share in enumerate(_spread(values, designs))
+    ]
+    say(f"{values} values over {designs} designs of {items} items in {strata} strata, {resamples} resamples")
+    ours, theirs = [], []
+    for _ in range(REPEATS):
+        ours.append(_timed(work))
+        theirs.append(_scipy(work[0][1][0], resamples))
+    per_value, scipy_per_value = np.median(ours) / values, np.median(theirs)
+    figures = {
+        "seconds": float(np.median(ours)),
+        "seconds_slowest": max(ours),
+        "ms_per_value": float(1000 * per_value),
+        "scipy_ms_per_value": float(1000 * scipy_per_value),
+        "times_faster_than_scipy": float(scipy_per_value / per_value),
+    }
+    if as_json:
+        print_json({"ok": True, "exit_code": 0, "values": values, "resamples": resamples, **figures})
+    else:
+        for key, figure in figures.items():
+            click.echo(f"{key.replace('_', ' '):<28} {figure:,.3f}")
+    return 0
+
+
+def _spread(values: int, designs: int) -> list[int]:
+    return [len(part) for part in np.array_split(np.arange(values), designs) if len(part)]
+
+
+def _design(number: int, items: int, strata: int, resamples: int) -> Design:
+    ids = [f"{number}/{item:06}" for item in range(items)]
+    return Design.of(ids, [str(item % strata) for item in range(items)], resamples=resamples)
+
+
+def _timed(work: list[tuple[Design, NDArray[np.float64]]]) -> float:
+    began = time.perf_counter()
+    for design, pairs in work:
+        estimates([Ask(STATISTICS["paired_difference"](), pair) for pair in pairs], design)
+    return time.perf_counter() - began
+
+
+def _scipy(pair: NDArray[np.float64], resamples: int) -> float:
+    """One value: the differences of one pair, pooled; strata would cost scipy more."""
+    began = time.perf_counter()
+    stats.bootstrap((pair[:, 0] - pair[:, 1],), np.mean, n_resamples=resamples, method="BCa", rng=0)
+    return time.perf_counter() - began
