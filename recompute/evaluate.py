@@ -108,7 +108,7 @@ def _estimate(quantity: Quantity, ask: Ask, design: Design, points: Points | Non
         ends, error = _interval(quantity, ask.interval, ask.statistic.side, design, points)
     except Undefined as none:
         return Estimate(value, design.n, strata, resamples=resamples, why=str(none), counts=counts)
-    return Estimate(value, design.n, strata, ends, error, resamples, counts=counts)
+    return Estimate(value, design.n, strata, ends, error if resamples else None, resamples, counts=counts)
 
 
 def _interval(
@@ -121,6 +121,8 @@ def _interval(
         lost = int(np.isnan(points).sum())
         if lost:
             raise Undefined(f"no interval: the divisor is not positive in {lost} of {len(points)} resamples")
+        if len(points) * asked.tail(side) < 1:
+            raise Undefined(f"no interval: {len(points)} resamples do not reach a level of {asked.level}")
         law = Draws(np.sort(points), quantity.scale)
     if asked.method == "percentile":
         return percentile(law, asked.tail(side), side)

@@ -14,7 +14,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import fft  # type: ignore[import-untyped]
 
 from ledger.errors import UsageProblem
 from recompute.design import Design
@@ -112,11 +111,11 @@ def lattice_law(column: NDArray[np.int64], design: Design, unit: Fraction) -> La
             cause="values that are no multiples of a coarse step",
             hint="use resamples",
         )
-    length = fft.next_fast_len(width, real=True)
+    length = 1 << (width - 1).bit_length()
     spectrum = np.ones(length // 2 + 1, dtype=np.complex128)
     for stratum, low in zip(strata, least, strict=True):
         one = np.bincount((stratum - low) // step, minlength=length) / len(stratum)
-        spectrum *= fft.rfft(one) ** len(stratum)
-    chances = np.clip(fft.irfft(spectrum, length)[:width], 0, None)
+        spectrum *= np.fft.rfft(one) ** len(stratum)
+    chances = np.clip(np.fft.irfft(spectrum, length)[:width], 0, None)
     first = sum(len(stratum) * low for stratum, low in zip(strata, least, strict=True))
     return Lattice(first, step, chances, unit)

@@ -15,7 +15,8 @@ from recompute.coding import weighted
 from recompute.design import Design, Weights
 from recompute.estimate import Estimate
 from recompute.evaluate import Ask, estimate, estimates
-from recompute.intervals import Interval
+from recompute.intervals import Interval, Undefined, bca
+from recompute.law import Draws
 from recompute.statistics import STATISTICS
 from recompute.statistics.quantile import Quantile
 
@@ -215,6 +216,23 @@ def test_a_share_of_what_may_be_nothing_has_no_interval() -> None:
     assert told.value == Fraction(1, 2)
     assert told.ends is None
     assert "divisor is not positive in" in told.why
+
+
+def test_a_level_beyond_the_resamples_is_told() -> None:
+    values = np.arange(9, dtype=np.float64)[:, None]
+    told = estimate(Ask(STATISTICS["mean"](), values, Interval(level=0.999)), design_of(9, resamples=1_000))
+    assert told.ends is None
+    assert told.why == "no interval: 1000 resamples do not reach a level of 0.999"
+    wide = estimate(Ask(STATISTICS["mean"](), values, Interval(level=0.999)), design_of(9, resamples=2_001))
+    assert wide.ends is not None
+
+
+def test_bca_that_has_no_meaning_is_told() -> None:
+    law = Draws(np.arange(100, dtype=np.float64), Fraction(1))
+    with pytest.raises(Undefined, match="one side"):
+        bca(law, 0.025, "both", 200.0, 0.0, 0.0)
+    with pytest.raises(Undefined, match="acceleration is too large"):
+        bca(law, 0.025, "both", 50.0, 0.0, 0.6)
 
 
 def test_points_in_percent_are_refused_where_shares_are_meant() -> None:
