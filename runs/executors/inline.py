@@ -17,7 +17,8 @@ class Inline:
     """One worker, here."""
 
     def __init__(self, home: Home) -> None:
-        self._log = home.log.open("a", encoding="utf-8")
+        # Line by line: sealing takes the log's digest while it is still open.
+        self._log = home.log.open("a", encoding="utf-8", buffering=1)
         self._worker: Worker | None = None
 
     def open(self, job: Job) -> list[Pin]:
