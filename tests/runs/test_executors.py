@@ -15,6 +15,7 @@ import pytest
 
 from ledger.errors import EnvironmentProblem, UsageProblem
 from runs.executors import REGISTRY, executor
+from runs.executors.inline import Inline
 from runs.home import Home
 
 OTHERS = [
@@ -181,3 +182,12 @@ def test_a_missing_ray_gives_the_install_line(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(EnvironmentProblem) as caught:
         executor("ray", 1, Home(tmp_path / "run"))
     assert "pip install 'ridgefill[ray]'" in caught.value.line()
+
+
+def test_what_is_printed_in_process_is_in_the_log_before_the_log_is_closed(tmp_path: Path) -> None:
+    """The log's digest is sealed while the log is open: a line that still waits in memory would differ later."""
+    home = Home.nameless(tmp_path)
+    inline = Inline(home)
+    print("a warning", file=inline._log)
+    assert home.log.read_text() == "a warning\n"
+    inline.close()

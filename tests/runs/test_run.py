@@ -86,8 +86,6 @@ def test_a_failed_sample_is_a_row_with_its_error(make_study: Callable[..., Any])
     assert all("short.txt is too short" in json.loads(row["detail"])["error"] for row in failed)
     assert "CannotCheck" in (home / "stderr.log").read_text()
     assert run["status"] == "complete"
-    # The log was still open when its digest was taken: what is sealed is all that was written.
-    assert made("audit", "all", "--json").json["exit_code"] == 0
 
 
 def _repin(study: Any, dataset: str) -> None:
