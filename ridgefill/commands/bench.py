@@ -10,6 +10,7 @@ MEMBERS = {
     "ledger": ("ledger.bench:command", "Append, verify and prove, against a bare write to the disk."),
     "hash": ("provenance.bench:command", "Hash files and trees, against sha256sum."),
     "runner": ("runs.bench:command", "What a run costs besides its engine."),
+    "recompute": ("recompute.bench:command", "Resample many values, against scipy's bootstrap."),
     "prefill": ("ridgefill.bench_prefill:command", "Prefill arms, against transformers' own."),
     "fit": ("ridgefill.bench_fit:command", "Capture, against a plain forward pass; and solving."),
 }

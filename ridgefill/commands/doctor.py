@@ -16,8 +16,13 @@ from ledger.console import json_option, print_json
 
 # extra -> (what it gives, its packages)
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "core": ("the ledger, for anyone who checks", ("click", "cryptography", "orjson", "pydantic")),
+    "core": (
+        "ledger, runs and audits, for anyone who checks",
+        ("click", "cryptography", "gitpython", "numpy", "orjson", "pyarrow", "pydantic", "scipy"),
+    ),
     "fill": ("fitting maps, faster prefill", ("torch", "transformers", "safetensors", "gguf", "accelerate")),
+    "ray": ("runs on a cluster", ("ray",)),
+    "gpu": ("GPU details in run records", ("nvidia-ml-py",)),
     "anchor": ("RFC 3161 time stamps", ("rfc3161-client",)),
     "dev": ("the tests and linters", ("pytest", "hypothesis", "ruff", "mypy")),
 }
