@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ledger.errors import UsageProblem
 from recompute.design import Design
 
-ROOM = 2**52  # one bit short of what a float64 holds exactly
+ROOM = 2**51  # two bits short of what a float64 holds exactly: a difference of two arms takes one of them
 OFF_LATTICE = 1e-6  # of one step: what a float's own rounding can explain, and no real value off the lattice
 
 
@@ -59,13 +59,10 @@ def gridded(values: NDArray[np.float64], lattice: int | None, room: int = ROOM) 
     return Coded(rows.astype(np.int64), Fraction(lattice), 0)
 
 
-def weighted(values: NDArray[np.float64], design: Design, lattice: int | None, span: int) -> Coded:
-    """Values [n, arms] such that total / unit is the design's weighted mean, in every resample too.
-
-    span: the largest sum of absolute coefficients with which columns will be combined.
-    """
+def weighted(values: NDArray[np.float64], design: Design, lattice: int | None) -> Coded:
+    """Values [n, arms] such that total / unit is the design's weighted mean, in every resample too."""
     coefficients, mass = design.coefficients
-    room = ROOM // (mass * span)
+    room = ROOM // mass
     peak = float(np.abs(values).max()) or 1.0
     if coefficients is not None and room >= 1 and (lattice is None or peak * lattice <= room):
         grid = gridded(values, lattice, room)
@@ -74,6 +71,6 @@ def weighted(values: NDArray[np.float64], design: Design, lattice: int | None, s
     if lattice is not None:
         gridded(values, lattice)  # off the lattice is an error here as well
     # No room for exact weights, or no lattice: round what each item adds, and let ties differ by the rounding.
-    step = math.floor(math.log2(ROOM) - math.log2(peak * span)) - 1
+    step = math.floor(math.log2(ROOM) - math.log2(peak)) - 1
     rows = np.rint(np.ldexp(values * design.shares[:, None], step))
-    return Coded(rows.astype(np.int64), Fraction(2) ** step, design.n * span)
+    return Coded(rows.astype(np.int64), Fraction(2) ** step, 2 * design.n)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -127,8 +126,6 @@ def _interval(
     if asked.method == "percentile":
         return percentile(law, asked.tail(side), side)
     a = acceleration(quantity.influence(design), design)
-    if not math.isfinite(a):
-        raise Undefined("BCa is undefined: without one item the divisor is not positive")
     return bca(law, asked.tail(side), side, quantity.observed(), quantity.tolerance(), a)
 
 

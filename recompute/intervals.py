@@ -87,7 +87,7 @@ def _tail(z0: float, z: float, a: float, below: float) -> tuple[float, float]:
     correlated: both count the draws beyond the end.
     """
     bent = 1 - a * (z0 + z)
-    if bent <= 0:
+    if not bent > 0:  # NaN neither
         raise Undefined("BCa is undefined: the acceleration is too large for this level")
     at = z0 + (z0 + z) / bent
     share = normal_cdf(at)

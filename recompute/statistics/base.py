@@ -38,7 +38,8 @@ class Statistic(ABC):
 class OfMeans(Statistic):
     """A combination of the arms' weighted means, over another one or over nothing.
 
-    numerator, denominator: one coefficient an arm. within: the range every value must lie in.
+    numerator, denominator: one coefficient an arm, 0, 1 or -1, at most two of them not 0 (`coding.ROOM`).
+    within: the range every value must lie in.
     """
 
     numerator: ClassVar[tuple[int, ...]]
@@ -48,8 +49,7 @@ class OfMeans(Statistic):
     def quantity(self, values: Values, design: Design, lattice: int | None) -> Quotient:
         if self.within is not None:
             _hold_within(values, design, *self.within)
-        span = max(sum(map(abs, self.numerator)), sum(map(abs, self.denominator or ())))
-        coded = weighted(values, design, lattice, span)
+        coded = weighted(values, design, lattice)
         over = None if self.denominator is None else coded.rows @ np.array(self.denominator, dtype=np.int64)
         return Quotient(coded.rows @ np.array(self.numerator, dtype=np.int64), over, coded.unit, coded.slack)
 

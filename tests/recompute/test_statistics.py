@@ -17,7 +17,10 @@ from recompute.estimate import Estimate
 from recompute.evaluate import Ask, estimate, estimates
 from recompute.intervals import Interval, Undefined, bca
 from recompute.law import Draws
+from recompute.quantities import Quotient, Ranks
+from recompute.resample import count_blocks
 from recompute.statistics import STATISTICS
+from recompute.statistics.base import OfMeans
 from recompute.statistics.quantile import Quantile
 
 POINT = Interval("none")
@@ -74,9 +77,6 @@ def test_quantiles_are_numpys_linear_ones(values: list[float], q: float) -> None
 
 
 def test_resampled_medians_are_the_medians_of_the_drawn_items() -> None:
-    from recompute.quantities import Ranks
-    from recompute.resample import count_blocks
-
     for n in (7, 8):
         design = design_of(n, resamples=200)
         values = np.random.default_rng(n).normal(size=(n, 2)) + 9
@@ -149,7 +149,7 @@ def test_strata_of_any_sizes_weigh_equally(sizes: tuple[int, ...]) -> None:
     """With whole-number weights where they fit 53 bits (3, 7, 11), rounded ones where not (20, 23, ..., 56)."""
     design = design_of(*sizes, weights="stratum")
     values = np.random.default_rng(0).integers(0, 5, (design.n, 1)) / 4
-    coded = weighted(values, design, None, 1)
+    coded = weighted(values, design, None)
     means = [Fraction(int(4 * part.sum()), 4 * len(part)) for part in np.split(values[:, 0], design.starts[1:])]
     exact = sum(means, Fraction(0)) / len(sizes)
     told = estimate(Ask(STATISTICS["mean"](), values, POINT), design).value
@@ -172,6 +172,29 @@ def test_documents_weigh_equally_however_many_rows_they_have() -> None:
     assert told.n == 3
     assert told.value is not None
     assert float(told.value) == pytest.approx(5 / 3)
+
+
+def test_the_rows_of_a_document_have_no_order() -> None:
+    rows = np.array([[1e16], [1.0], [-1e16], [1.0]])
+    design = Design.of(["d"] * 4, weights="document")
+    assert [design.align(["d"] * 4, rows[order]).item() for order in ([0, 1, 2, 3], [1, 3, 2, 0])] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("name", [name for name, one in STATISTICS.items() if issubclass(one, OfMeans)])
+@pytest.mark.parametrize("weights", ["sample", "stratum"])
+@pytest.mark.parametrize("lattice", [None, 1, 2**40, 2**51])
+def test_no_total_can_leave_53_bits(name: str, weights: Weights, lattice: int | None) -> None:
+    statistic = STATISTICS[name]()
+    used = [abs(one) for one in (*statistic.numerator, *(statistic.denominator or ()))]
+    assert max(used) == 1
+    assert sum(map(abs, statistic.numerator)) <= 2
+    design = design_of(5, 8, 3, weights=weights)
+    signs = np.where(np.arange(len(statistic.arms)) % 2, 0.0 if statistic.within else -1.0, 1.0)
+    quantity = statistic.quantity(np.tile(signs, (design.n, 1)), design, lattice)
+    assert isinstance(quantity, Quotient)
+    for column in quantity.columns:
+        largest = np.maximum.reduceat(np.abs(column), design.starts)
+        assert sum(int(most) * size for most, size in zip(largest, design.sizes, strict=True)) <= 2**53
 
 
 def test_arms_are_never_thinned_one_by_one() -> None:
@@ -233,6 +256,8 @@ def test_bca_that_has_no_meaning_is_told() -> None:
         bca(law, 0.025, "both", 200.0, 0.0, 0.0)
     with pytest.raises(Undefined, match="acceleration is too large"):
         bca(law, 0.025, "both", 50.0, 0.0, 0.6)
+    with pytest.raises(Undefined, match="acceleration is too large"):
+        bca(law, 0.025, "both", 50.0, 0.0, math.nan)
 
 
 def test_points_in_percent_are_refused_where_shares_are_meant() -> None:
