@@ -9,14 +9,13 @@ from typing import Any
 from ledger import events
 from ledger.chain import leaf_hash
 from ledger.encode import parse
-from ledger.errors import CannotCheck, Tampered, Torn, UsageProblem
+from ledger.errors import UsageProblem
 from ledger.events.amend import Amend
 from ledger.events.base import Body
 from ledger.events.claim import Claim
 from ledger.events.finish import Finish
 from ledger.events.reveal import Reveal
 from ledger.events.start import Start
-from ledger.findings import Severity
 from ledger.session import Session
 from ledger.side import whole
 from ledger.verdict import Result
@@ -74,12 +73,13 @@ class History:
 
 
 def read_history(folder: Path) -> History:
-    """Everything the ledger of a study says of runs and claims, all of it verified anew.
+    """Everything the ledger of a study says of runs and claims, all of it verified anew: an old entry that was
+    edited since this machine last looked must not pass.
 
     Raises Tampered, Torn or CannotCheck.
     """
     session = Session(folder)
-    history = History(_holding(session.check()))
+    history = History(session.verified())
     starts: dict[str, int] = {}
     for line in session.store.lines():
         raw = line.removesuffix(b"\n")
@@ -98,19 +98,6 @@ def read_history(folder: Path) -> History:
         elif isinstance(body, Amend | Reveal):
             history.claims[leaf if isinstance(body, Amend) else body.target] = body.claim
     return history
-
-
-def _holding(result: Result) -> Result:
-    """A ledger that holds. What this machine remembers of it is not enough: old entries are read here, too."""
-    for finding in result.findings:
-        if finding.severity is Severity.ERROR and finding.exit_code == result.exit_code:
-            raise {3: Tampered, 4: Torn}.get(finding.exit_code, CannotCheck)(
-                f"{finding.where}: {finding.message}",
-                expected=finding.expected,
-                found=finding.found,
-                hint=finding.hint or "ridgefill ledger verify",
-            )
-    return result
 
 
 def _body(session: Session, entry: dict[str, Any]) -> Body:
