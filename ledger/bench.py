@@ -153,9 +153,9 @@ def _durable(folder: Path, big: Store, appends: int, rounds: int) -> dict[str, f
 
     The arms alternate append by append, each after each equally often: a disk drifts more than they differ.
     """
-    new = _store(folder / "new")
-    line = new.append_with(_start)[0].line + b"\n"
-    big.append_with(_start)
+    new, body = _store(folder / "new"), NoteEntry(text="y" * 520)
+    line = new.append(body)[0].line + b"\n"
+    big.append(body)
     pairs: list[tuple[float, float, float]] = []
     with _bare(folder / "bare") as descriptor:
 
@@ -163,7 +163,7 @@ def _durable(folder: Path, big: Store, appends: int, rounds: int) -> dict[str, f
             os.write(descriptor, line)
             os.fsync(descriptor)
 
-        arms = [bare, lambda: new.append_with(_start), lambda: big.append_with(_start)]
+        arms = [bare, lambda: new.append(body), lambda: big.append(body)]
         for _ in range(rounds):
             spent = [0.0, 0.0, 0.0]
             for turn in range(appends):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from ledger.errors import EnvironmentProblem
@@ -18,7 +17,7 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o644, replace: bool = T
     refuses, with nothing left behind.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    with refusals_of(path):
+    with RefusalsOf(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -58,16 +57,22 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-@contextmanager
-def refusals_of(path: Path) -> Iterator[None]:
-    """Turn the system's refusal to write `path` into one line; FileExistsError passes, it is an answer."""
-    try:
-        yield
-    except FileExistsError:
-        raise
-    except OSError as refused:
-        raise EnvironmentProblem(
-            f"{path.name} was not written: {refused.strerror or refused}",
-            cause="a full disk, a read-only folder or a failing device",
-            hint="free space or choose another folder, then run the same command again; nothing was lost",
-        ) from None
+class RefusalsOf:
+    """Turn the system's refusal to write `path` into one line; FileExistsError passes, it is an answer.
+
+    A class, not a generator: it stands around every append.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, _kind: object, refused: BaseException | None, _trace: object) -> None:
+        if isinstance(refused, OSError) and not isinstance(refused, FileExistsError):
+            raise EnvironmentProblem(
+                f"{self.path.name} was not written: {refused.strerror or refused}",
+                cause="a full disk, a read-only folder or a failing device",
+                hint="free space or choose another folder, then run the same command again; nothing was lost",
+            ) from None

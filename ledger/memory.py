@@ -18,7 +18,7 @@ import orjson
 from ledger.book import Book
 from ledger.chain import Frontier
 from ledger.errors import CannotCheck, Tampered
-from ledger.files import refusals_of, write_whole
+from ledger.files import RefusalsOf, write_whole
 from ledger.pin import Pin
 from ledger.verdict import State
 
@@ -45,7 +45,7 @@ def remember(state: State, keep: set[int]) -> None:
     """
     folder = memory_folder(state.ledger_id)
     write_whole(folder / f"{state.size}.json", _encode(state))
-    with refusals_of(folder):
+    with RefusalsOf(folder):
         for size in _sizes(folder):
             if size < state.size and size not in keep:
                 (folder / f"{size}.json").unlink(missing_ok=True)

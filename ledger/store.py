@@ -25,7 +25,7 @@ from ledger.encode import MAX_BODY, MAX_LINE, canonical, parse
 from ledger.errors import CannotCheck, EnvironmentProblem, Tampered, Torn, UsageProblem
 from ledger.events.base import Body
 from ledger.events.genesis import Genesis
-from ledger.files import refusals_of, write_all, write_whole
+from ledger.files import RefusalsOf, write_all, write_whole
 from ledger.lock import Lock, shared
 from ledger.side import MAX_SIDE_BODY, is_digest, stand_in
 
@@ -61,6 +61,7 @@ class Store:
         self.bodies = folder / "bodies"
         self.torn = folder / "ledger.torn"
         self._lock = Lock(folder / "ledger.lock")
+        self._refusals = RefusalsOf(self.path)
         self._descriptor = -1
         self._known: tuple[int, int, Head] | None = None  # inode, length, head after our own last append
 
@@ -174,7 +175,7 @@ class Store:
 
     def append_with(self, make: Callable[[Head], Sequence[Body]]) -> list[Entry]:
         """As append, with bodies that depend on where they will stand; `make` runs under the lock."""
-        with refusals_of(self.path), self._lock:
+        with self._refusals, self._lock:
             inode, length, head = self._end()
             entries = []
             for body in make(head):
@@ -257,7 +258,7 @@ class Store:
     @contextmanager
     def _mending(self, fragment: bytes) -> Iterator[tuple[int, int]]:
         """The open file and its length, locked, once it is sure that it still ends in `fragment`."""
-        with refusals_of(self.path), self._lock:
+        with self._refusals, self._lock:
             descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
             try:
                 length = os.fstat(descriptor).st_size

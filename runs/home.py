@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from ledger.console import say
-from ledger.files import refusals_of
+from ledger.files import RefusalsOf
 
 RECORDS, SAMPLES, RECORD, STDERR, JOURNAL = "records", "samples.parquet", "record.json", "stderr.log", "journal.jsonl"
 _SHOWN = 10
@@ -18,7 +18,7 @@ class Home:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with refusals_of(path):
+        with RefusalsOf(path):
             path.mkdir(parents=True, exist_ok=True)
 
     @classmethod
@@ -38,7 +38,7 @@ class Home:
 
     def settle(self, run: str) -> None:
         """Take the run's id for a name."""
-        with refusals_of(self.path):
+        with RefusalsOf(self.path):
             self.path = self.path.rename(self.path.with_name(run))
 
     def discard(self) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from ledger.errors import EnvironmentProblem, Tampered, UsageProblem
-from ledger.files import refusals_of, sync_folder, write_all
+from ledger.files import RefusalsOf, sync_folder, write_all
 from runs.record import Key, Outcome
 
 SYNC_SAMPLES = 64
@@ -38,7 +38,7 @@ class Journal:
         self.events: list[dict[str, Any]] = []
         self._waiting: list[Outcome] = []
         self._synced = time.monotonic()
-        with refusals_of(path):
+        with RefusalsOf(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             try:
@@ -111,7 +111,7 @@ class Journal:
 
     def sync(self) -> list[Key]:
         """Make everything written durable; the keys that this acknowledges."""
-        with refusals_of(self.path):
+        with RefusalsOf(self.path):
             os.fsync(self._descriptor)
         new = {outcome.key: outcome for outcome in self._waiting}
         self.outcomes |= new
