@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,8 @@ def guard(command: click.Command) -> None:
     if os.environ.get("RIDGEFILL_DEBUG"):
         command(standalone_mode=True)
         return
+    # A warning is one line too, without the place in our code.
+    warnings.formatwarning = lambda message, *_, **__: visible(f"warning: {message}") + "\n"
     sys.exit(_run(command))
 
 

@@ -103,3 +103,13 @@ def test_a_reader_that_goes_away_is_told_as_sigpipe() -> None:
     done = subprocess.run(["bash", "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 141)  # 0 when everything fitted into the pipe before `true` ended
     assert done.stderr == ""
+
+
+def test_a_warning_is_one_line_without_a_place_in_our_code() -> None:
+    program = (
+        "import warnings, click\n"
+        "from ledger.console import guard\n"
+        "guard(click.Command('x', callback=lambda: warnings.warn('take\\ncare', stacklevel=1)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr == "warning: take\\ncare\n"
