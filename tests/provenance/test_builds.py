@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import metadata
@@ -180,6 +181,10 @@ def test_a_server_is_its_binary_its_command_line_and_its_own_words(endpoint: str
     binary = Path(shutil.which("sleep") or "")
     process = subprocess.Popen([binary, "60"])
     try:
+        # Popen returns at exec, before the loader has mapped the libraries.
+        deadline = time.monotonic() + 10
+        while "libc.so" not in Path(f"/proc/{process.pid}/maps").read_text() and time.monotonic() < deadline:
+            time.sleep(0.01)
         pin = server_build(
             "server",
             binary,
