@@ -17,6 +17,7 @@ import orjson
 
 from ledger.book import Book
 from ledger.chain import Frontier
+from ledger.envelope import is_ledger_id
 from ledger.errors import CannotCheck, Tampered
 from ledger.files import RefusalsOf, write_whole
 from ledger.pin import Pin
@@ -29,7 +30,7 @@ _NAME = re.compile(r"(\d+)\.json")
 
 def memory_folder(ledger_id: str) -> Path:
     """RIDGEFILL_STATE, or the user's state folder (XDG base directories), then the ledger's id."""
-    if not re.fullmatch(r"[0-9a-f]{32}", ledger_id):
+    if not is_ledger_id(ledger_id):
         raise CannotCheck("a ledger without a proper id cannot be remembered")
     state = os.environ.get("RIDGEFILL_STATE")
     base = (

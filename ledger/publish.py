@@ -25,6 +25,7 @@ from ledger.book import Book
 from ledger.chain import ZERO, Frontier, leaf_hash
 from ledger.console import say
 from ledger.encode import parse
+from ledger.envelope import VERSION, is_time
 from ledger.errors import CannotCheck, EnvironmentProblem, UsageProblem
 from ledger.events.base import Place
 from ledger.files import write_whole
@@ -33,9 +34,8 @@ from ledger.note import Note, NoteError, VerifierKey
 from ledger.pin import Pin, PinBoard
 from ledger.session import own_pins, sign_text
 from ledger.side import MissingBody, whole
-from ledger.store import LEDGER, VERSION, Store
+from ledger.store import LEDGER, Store
 from ledger.verdict import Result, Verdict
-from ledger.verify import is_time
 
 INDEX = "chain.tsv"
 INDEX_NOTE = "index.note"

@@ -12,7 +12,6 @@ An append is acknowledged when it returns: its bytes were written in one write a
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 
 from ledger.chain import ZERO, leaf_hash
 from ledger.encode import MAX_BODY, MAX_LINE, canonical, parse
+from ledger.envelope import VERSION, is_ledger_id
 from ledger.errors import CannotCheck, EnvironmentProblem, Tampered, Torn, UsageProblem
 from ledger.events.base import Body
 from ledger.events.genesis import Genesis
@@ -30,8 +30,6 @@ from ledger.lock import Lock, shared
 from ledger.side import MAX_SIDE_BODY, is_digest, stand_in
 
 LEDGER = "ledger.jsonl"
-VERSION = 1
-_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 class Head(NamedTuple):
@@ -112,7 +110,7 @@ class Store:
                 ledger_id = parse(file.readline(MAX_LINE + 1).removesuffix(b"\n"))["id"]
         except (OSError, ValueError, KeyError):
             return ""
-        return ledger_id if isinstance(ledger_id, str) and _ID.fullmatch(ledger_id) else ""
+        return str(ledger_id) if is_ledger_id(ledger_id) else ""
 
     def reaches(self, offset: int, leaf: str) -> bool:
         """Whether the line that ends before byte `offset` still has this hash (hex)."""

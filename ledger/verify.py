@@ -13,28 +13,23 @@ Only then is it OK, and OK-PINNED only when a head that the user named covers ev
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 from ledger import events
 from ledger.book import Book
 from ledger.chain import ZERO, Frontier, leaf_hash
 from ledger.encode import MAX_LINE, parse
+from ledger.envelope import FIELDS, VERSION, is_ledger_id, is_time
 from ledger.events.base import Body, Place
 from ledger.findings import Finding, Severity, error, exit_code, warning
 from ledger.pin import Pin, PinBoard
 from ledger.side import Fetch, MissingBody, whole
 from ledger.verdict import Result, State, Verdict
 
-VERSION = 1
 MAX_FINDINGS = 50
-FIELDS = {"body", "id", "kind", "prev", "seq", "ts", "v"}
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
-_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _BATCH = 1024
 
 
@@ -209,10 +204,9 @@ class Verifier:
             )
         if not isinstance(ts, str) or not is_time(ts):
             self._wrong("time", "`ts` is not a UTC time with microseconds", found=str(ts)[:60])
-        elif ts < self.ts:
-            self._add(warning("clock", f"entry {self.size}", f"dated {ts}, before the entry before it ({self.ts})"))
-            self.ts = ts
         else:
+            if ts < self.ts:
+                self._add(warning("clock", f"entry {self.size}", f"dated {ts}, before the entry before it ({self.ts})"))
             self.ts = ts
         if self.size == 0:
             self._first(entry)
@@ -228,7 +222,7 @@ class Verifier:
                 "the start was cut off",
                 found=str(entry["kind"]),
             )
-        if not isinstance(entry["id"], str) or not _ID.fullmatch(entry["id"]):
+        if not is_ledger_id(entry["id"]):
             self._wrong("ledger-id", "a ledger id is 32 hex digits", found=str(entry["id"])[:60])
         self.ledger_id = str(entry["id"])
 
@@ -269,12 +263,3 @@ def verify(
     for raw in lines:
         verifier.feed(raw)
     return verifier.result()
-
-
-def is_time(text: str) -> bool:
-    """Whether this is a UTC time with microseconds, as entries write it."""
-    try:
-        datetime.fromisoformat(text)
-    except ValueError:
-        return False
-    return _TIME.fullmatch(text) is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,15 @@ import click
 from ledger import events, memory
 from ledger.compare import compare_ledgers, write_evidence
 from ledger.console import folder_option, json_option, print_json, say, study_folder
-from ledger.encode import parse
+from ledger.entries import read_entries
 from ledger.errors import CannotCheck, Problem, UsageProblem, visible
-from ledger.events.base import Body
 from ledger.findings import Severity, error, exit_code
 from ledger.note import NoteError
 from ledger.pin import Pin
 from ledger.publish import is_published, verify_published
 from ledger.session import Session
-from ledger.side import whole
 from ledger.store import Store
 from ledger.verdict import LIMITS, Result, Verdict
-from ledger.verify import FIELDS
 
 _FILE = click.Path(path_type=Path)
 
@@ -139,22 +135,6 @@ def _read(path: Path) -> bytes:
         raise UsageProblem(f"{path} cannot be read: {refused.strerror}") from None
 
 
-def entries(store: Store) -> Iterator[tuple[dict[str, Any], Body | None]]:
-    """Every entry, with its typed body when that can be read; a line that is no entry as one that says so."""
-    for raw in store.lines():
-        try:
-            entry = parse(raw.removesuffix(b"\n"))
-            if entry.keys() != FIELDS or not isinstance(entry["ts"], str) or entry["kind"] not in events.REGISTRY:
-                raise ValueError("not an entry")
-        except (ValueError, TypeError):
-            yield {"seq": "?", "kind": "unreadable", "ts": "", "body": {}}, None
-            continue
-        try:
-            yield entry, events.read(entry["kind"], whole(entry["body"], store.side_body))
-        except (ValueError, TypeError):
-            yield entry, None
-
-
 @click.command()
 @folder_option
 @click.option("--kind", type=click.Choice(list(events.REGISTRY)), help="Only this kind.")
@@ -162,7 +142,7 @@ def entries(store: Store) -> Iterator[tuple[dict[str, Any], Body | None]]:
 def log(folder: Path | None, kind: str | None, as_json: bool) -> int:
     """List the entries, one a line. Reading is not checking: `verify` does that."""
     rows = []
-    for entry, body in entries(Store(study_folder(folder))):
+    for _, entry, body in read_entries(Store(study_folder(folder))):
         if kind in (None, entry["kind"]):
             summary = body.summary() if body else "not readable; next: ridgefill ledger verify"
             rows.append({"seq": entry["seq"], "ts": entry["ts"], "kind": entry["kind"], "summary": summary})
@@ -180,11 +160,7 @@ def log(folder: Path | None, kind: str | None, as_json: bool) -> int:
 @json_option
 def show(which: str, folder: Path | None, as_json: bool) -> int:
     """Print one entry whole. WHICH is its number, the head of its hash, or a claim's name."""
-    from ledger.chain import leaf_hash
-
-    store = Store(study_folder(folder))
-    for raw, (entry, body) in zip(store.lines(), entries(store), strict=False):
-        leaf = leaf_hash(raw.removesuffix(b"\n")).hex()
+    for leaf, entry, body in read_entries(Store(study_folder(folder))):
         name = getattr(body, "claim", None)
         if which in (str(entry["seq"]), name) or (len(which) >= 8 and leaf.startswith(which)):
             found = {**entry, "body": body.plain() if body else entry["body"], "leaf": leaf}

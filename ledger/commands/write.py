@@ -12,6 +12,7 @@ import orjson
 
 from ledger.claims import CLAIMS_FILE, read_claims
 from ledger.console import folder_option, json_option, print_json, say, study_folder, words
+from ledger.entries import read_entries
 from ledger.errors import CannotCheck, UsageProblem
 from ledger.events.amend import Amend
 from ledger.events.base import Body
@@ -121,8 +122,9 @@ def _new(session: Session, claims: list[Claim]) -> list[Claim]:
     known = [claim for claim in claims if claim.claim in result.book.names]
     if len(known) == len(claims):
         raise UsageProblem(f"not entered: the claim {claims[0].claim} is registered already; amend it instead")
+    texts = _registered(session.store, result) if known else {}
     for claim in known:
-        changed = "" if _unchanged(session.store, result, claim) else ", and differs; next: ridgefill ledger amend"
+        changed = "" if texts.get(claim.claim) == claim else ", and differs; next: ridgefill ledger amend"
         say(f"passed over: the claim {claim.claim} is registered already{changed}")
     return [claim for claim in claims if claim not in known]
 
@@ -175,10 +177,11 @@ def amend(source: Path, folder: Path | None, reason: str, only: str | None, as_j
         raise UsageProblem(f"{source} holds no claim {only!r}")
 
     def make(result: Result) -> Sequence[Body]:
+        texts = _registered(session.store, result)
         return [
             Amend(target=_named(result, claim.claim), reason=reason, claim=claim)
             for claim in claims
-            if not _unchanged(session.store, result, claim)
+            if texts.get(claim.claim) != claim
         ]
 
     if not make(session.current()):
@@ -187,22 +190,13 @@ def amend(source: Path, folder: Path | None, reason: str, only: str | None, as_j
     return _entered(entries, [f"amended: {reason}"] * len(entries), as_json)
 
 
-def _unchanged(store: Store, result: Result, claim: Claim) -> bool:
-    state = result.book.claim_named(claim.claim)
-    return (
-        state is not None and state.version == _named(result, claim.claim) and _current(store, state.version) == claim
-    )
-
-
-def _current(store: Store, version: str) -> Claim | None:
-    """The claim's text as the entry with this hash has it."""
-    from ledger.chain import leaf_hash
-    from ledger.commands.read import entries
-
-    for raw, (_, body) in zip(store.lines(), entries(store), strict=False):
-        if leaf_hash(raw.removesuffix(b"\n")).hex() == version:
-            return body if isinstance(body, Claim) else getattr(body, "claim", None)
-    return None
+def _registered(store: Store, result: Result) -> dict[str, Claim]:
+    """The text of each registered claim's latest version, by its name, in one pass over the ledger."""
+    texts = {
+        leaf: body if isinstance(body, Claim) else getattr(body, "claim", None) for leaf, _, body in read_entries(store)
+    }
+    latest = {name: texts.get(result.book.claims[first].version) for name, first in result.book.names.items()}
+    return {name: text for name, text in latest.items() if isinstance(text, Claim)}
 
 
 @click.command()
