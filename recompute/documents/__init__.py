@@ -1,0 +1,1 @@
+"""Document formats: one file a format, and the registry."""

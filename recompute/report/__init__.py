@@ -1,0 +1,1 @@
+"""One Report, three views: text, JSON and one self-contained HTML page."""
