@@ -1,0 +1,51 @@
+"""The first thing every view says: what held, how many numbers and predictions, and what stands behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from recompute.report.model import Report
+
+OUTCOMES = {
+    0: "HOLDS",
+    1: "FAILS",
+    3: "TAMPERED",
+    4: "TORN",
+    5: "FILES DIFFER",
+    6: "COULD NOT CHECK",
+}
+
+
+def outcome(report: Report) -> str:
+    """The exit code in a word or two."""
+    return OUTCOMES.get(report.exit_code, "FAILS")
+
+
+def numbers_line(report: Report) -> str:
+    """How many printed numbers have which standing, or that none was checked."""
+    if report.checked:
+        return f"{_count(len(report.checked), 'printed number')}: {_parts(report.standings)}"
+    return f"{_count(len(report.values), 'value')} recomputed, no printed number checked"
+
+
+def predictions_line(report: Report) -> str:
+    """How many predictions have which verdict, of all that are registered."""
+    if not report.decided:
+        return "no prediction registered"
+    return f"{_count(len(report.decided), 'prediction')} registered: {_parts(report.verdicts)}"
+
+
+def ledger_line(report: Report) -> str:
+    """The ledger's verdict, length and head."""
+    if not report.ledger:
+        return "no ledger: nothing stands behind these numbers"
+    verdict = report.ledger["verdict"] or "not checked"
+    return f"{verdict}, {_count(report.ledger['entries'], 'entry', 'entries')}, head {report.ledger['head']}"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _parts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {name}" for name, number in counts.items())

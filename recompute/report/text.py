@@ -1,0 +1,54 @@
+"""The report as lines for a terminal or a log: the verdict, what fails, what deserves a look, the claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ledger.errors import visible
+from ledger.findings import Severity
+from recompute.decided import Decided
+from recompute.report.digits import interval_text, value_text
+from recompute.report.model import Report
+from recompute.report.summary import ledger_line, numbers_line, outcome, predictions_line
+
+
+def to_text(report: Report, *, width: int = 0) -> str:
+    """The report, ending in a newline. A line is one record; claims are cut to `width` columns unless it is 0."""
+    lines = [*_head(report), *_findings(report)]
+    claims = list(_claims(report))
+    lines += [line if not width or len(line) <= width else f"{line[: width - 3]}..." for line in claims]
+    return "\n".join(lines) + "\n"
+
+
+def _head(report: Report) -> Iterator[str]:
+    yield visible(f"{outcome(report)}: {report.study}: {numbers_line(report)}; {predictions_line(report)}")
+    yield visible(f"ledger: {ledger_line(report)}")
+    if report.ledger:
+        yield visible(f"reached: {report.ledger['reached']}")
+        yield visible(f"limits: {report.ledger['limits']}")
+
+
+def _findings(report: Report) -> Iterator[str]:
+    for severity in (Severity.ERROR, Severity.WARNING):
+        yield from (finding.line() for finding in report.all_findings if finding.severity is severity)
+
+
+def _claims(report: Report) -> Iterator[str]:
+    rows = [
+        (_verdict(decided), f"{decided.claim}/{decided.prediction}", _number(decided)) for decided in report.decided
+    ]
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for decided, row in zip(report.decided, rows, strict=True):
+        cells = "  ".join(cell.ljust(size) for cell, size in zip(row, wide, strict=True))
+        yield visible(f"{cells}  {decided.rule}; {decided.why}".rstrip("; "))
+
+
+def _verdict(decided: Decided) -> str:
+    return decided.verdict.value + (f" ({decided.outcome.value})" if decided.outcome else "")
+
+
+def _number(decided: Decided) -> str:
+    if decided.value is None or decided.value.estimate is None:
+        return "no value"
+    estimate = decided.value.estimate
+    return " ".join(filter(None, (value_text(estimate) or "undefined", interval_text(estimate), f"n={estimate.n}")))
