@@ -94,7 +94,7 @@ class Worker:
             len(found.tokens),
             values,
             seconds=time.perf_counter() - began,
-            detail=found.notes,
+            detail={**sample.detail, **found.notes, **({"text": found.text} if found.text else {})},
         )
 
     def _make(self, unit: Unit, arm: Arm, opened: Opened) -> Sample:
@@ -114,8 +114,11 @@ class Worker:
 
 def failed(unit: Unit, arm: str, why: str, seconds: float = 0.0, sample: Sample | None = None) -> Outcome:
     """The outcome of a sample that has no answer."""
-    stratum, length = (sample.stratum, sample.length) if sample else ("", 0)
-    return Outcome(unit.key(arm), stratum, length, 0, {}, error=why, seconds=seconds)
+    if sample is None:
+        return Outcome(unit.key(arm), "", 0, 0, {}, error=why, seconds=seconds)
+    return Outcome(
+        unit.key(arm), sample.stratum, sample.length, 0, {}, error=why, seconds=seconds, detail=sample.detail
+    )
 
 
 def _asked(unit: Unit) -> Unit:

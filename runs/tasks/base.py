@@ -25,13 +25,18 @@ class Encode(Protocol):
 
 @dataclass(frozen=True)
 class Sample:
-    """What is asked. length: the prompt's tokens; about: what scoring needs to know, such as where needles lie."""
+    """What is asked.
+
+    length: the prompt's tokens; about: what scoring needs to know; detail: what a reader of the records needs to
+    know and may select by, such as where needles lie, as plain JSON: it is kept with every row of the sample.
+    """
 
     id: str
     stratum: str
     length: int
     request: Request
     about: Mapping[str, Any] = field(default_factory=dict)
+    detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Task(Part):
