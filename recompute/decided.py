@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from ledger.findings import Finding, Severity
 from recompute.valued import Valued
 
 
 class Verdict(StrEnum):
     """CONFIRMED, REFUTED: the rule holds, or the opposite does. INCONCLUSIVE: the interval allows both.
     INADMISSIBLE: nothing may be concluded (registered after its run, pins changed, exploratory, incomplete, retracted).
-    DEVIATED: decided by an amended rule; `outcome` says how. UNRUN: no finished run is about it.
+    DEVIATED: decided by an amended rule; `outcome` says how. UNRUN: no run was started about it, or it is sealed.
     """
 
     CONFIRMED = "CONFIRMED"
@@ -25,10 +26,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Decided:
-    """One prediction of one claim.
+    """One prediction of one claim, by one rule.
 
-    text: the claim's; rule: the registered rule in words; entry: the seq of the version that decides; why: one line;
-    outcome: of a DEVIATED prediction, the verdict its amended rule gives; value: None when nothing is to be recomputed.
+    prediction: its id, `p1@3` for the rule of entry 3 that a later one replaced after a run, "" for a claim that is
+    sealed or predicts nothing. text: the claim's; rule: the registered rule in words; entry: the seq of the version
+    that decides; why: one line; outcome: of a DEVIATED prediction, the verdict its amended rule gives; value: None when
+    nothing is to be recomputed; aside: retracted or exploratory, which its author has said and is no failure.
     """
 
     claim: str
@@ -40,6 +43,25 @@ class Decided:
     entry: int
     outcome: Verdict | None = None
     value: Valued | None = None
+    aside: bool = False
+
+    @property
+    def id(self) -> str:
+        """Claim and prediction, which is also its value's id."""
+        return f"{self.claim}/{self.prediction}" if self.prediction else self.claim
+
+    def finding(self) -> Finding:
+        """The finding that tells it: an error (exit 1) when nothing may be concluded and its author has not said so."""
+        fails = self.verdict is Verdict.INADMISSIBLE and not self.aside
+        severity = Severity.ERROR if fails else Severity.WARNING if self.verdict is Verdict.DEVIATED else Severity.NOTE
+        told = f"{self.verdict.value} ({self.outcome.value})" if self.outcome else self.verdict.value
+        return Finding(
+            self.verdict.value.lower(),
+            severity,
+            f"entry {self.entry}: {self.id}",
+            f"{told}: {self.why}",
+            exit_code=1 if fails else 0,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for --json."""
@@ -52,5 +74,6 @@ class Decided:
             "rule": self.rule,
             "why": self.why,
             "entry": self.entry,
+            "aside": self.aside,
             "value": self.value.as_dict() if self.value else None,
         }

@@ -14,6 +14,7 @@ from ledger.events.amend import Amend
 from ledger.events.base import Body
 from ledger.events.claim import Claim
 from ledger.events.finish import Finish
+from ledger.events.retract import Retract
 from ledger.events.reveal import Reveal
 from ledger.events.start import Start
 from ledger.session import Session
@@ -24,13 +25,16 @@ from provenance.pins import Pin, read_pin
 
 @dataclass(frozen=True)
 class Run:
-    """One run as the chain has it. `leaf` is the hash of its start entry, `began` and `ended` self-declared."""
+    """One run as the chain has it. `leaf` is the hash of its start entry, `end` of its finish entry; `began` and
+    `ended` are self-declared.
+    """
 
     start: Start
     leaf: str
     began: str
     finish: Finish | None = None
     ended: str = ""
+    end: str = ""
 
     @property
     def id(self) -> str:
@@ -54,11 +58,18 @@ class Run:
 
 @dataclass
 class History:
-    """A ledger that holds, read whole: runs in order, and {version: claim} as entries registered them."""
+    """A ledger that holds, read whole: runs in order, and {version: claim} as entries registered them.
+
+    reasons: {version: why an amendment made it}; retracted: {version: (entry, why it was withdrawn)}; seqs: {leaf
+    hash: entry} of every entry, in order.
+    """
 
     result: Result
     runs: list[Run] = field(default_factory=list)
     claims: dict[str, Claim] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    retracted: dict[str, tuple[int, str]] = field(default_factory=dict)
+    seqs: dict[str, int] = field(default_factory=dict)
 
     def run(self, name: str) -> Run:
         """The run whose id begins so. Raises UsageProblem unless there is exactly one."""
@@ -86,17 +97,22 @@ def read_history(folder: Path) -> History:
         entry = parse(raw)
         leaf = leaf_hash(raw).hex()
         body = _body(session, entry)
+        history.seqs[leaf] = entry["seq"]
         if isinstance(body, Start):
             starts[leaf] = len(history.runs)
             history.runs.append(Run(body, leaf, entry["ts"]))
         elif isinstance(body, Finish) and body.start in starts:
             place = starts[body.start]
             run = history.runs[place]
-            history.runs[place] = Run(run.start, run.leaf, run.began, body, entry["ts"])
+            history.runs[place] = Run(run.start, run.leaf, run.began, body, entry["ts"], leaf)
         elif isinstance(body, Claim):
             history.claims[leaf] = body
-        elif isinstance(body, Amend | Reveal):
-            history.claims[leaf if isinstance(body, Amend) else body.target] = body.claim
+        elif isinstance(body, Amend):
+            history.claims[leaf], history.reasons[leaf] = body.claim, body.reason
+        elif isinstance(body, Reveal):
+            history.claims[body.target] = body.claim
+        elif isinstance(body, Retract):
+            history.retracted[body.target] = entry["seq"], body.reason
     return history
 
 
