@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,23 @@ from runs.engines.base import COMPARE, Opened, Opening, answer
 from runs.study import Arm
 from runs.tasks.base import Task
 
-# The parameters each is tried with, on a data set `texts` of five documents.
+DATA = {"texts": "texts", "squad": "squad.json", "hotpot": "hotpot.json"}
+# The toy engine's tokens are bytes.
+RULER: dict[str, Any] = {"length": 4000, "samples": 3}
+IN_ESSAYS = RULER | {"essays": "texts"}
+# The parameters each is tried with, on a data set `texts` of five documents and two files of questions.
 EXAMPLES: dict[str, dict[str, Any]] = {
     "continuation": {"dataset": "texts", "length": 30, "follow": 8, "baseline": "exact"},
+    "long_documents": {"dataset": "texts", "length": 30, "follow": 20, "tail": 8, "baseline": "exact"},
+    "ttft": {"dataset": "texts", "document": "d0.txt", "length": 30},
+    "equivalence": {"dataset": "texts", "length": 30},
+    "two_turn": {"dataset": "texts", "length": 250, "tail": 100, "baseline": "exact"},
+    **dict.fromkeys(("niah_single_1", "niah_multikey_2", "niah_multikey_3"), RULER),
+    **dict.fromkeys(("niah_single_2", "niah_single_3"), IN_ESSAYS),
+    **dict.fromkeys(("niah_multikey_1", "niah_multivalue", "niah_multiquery"), IN_ESSAYS),
+    **dict.fromkeys(("vt", "cwe", "fwe"), RULER),
+    "qa_1": RULER | {"length": 800, "questions": "squad"},
+    "qa_2": RULER | {"length": 800, "questions": "hotpot"},
 }
 
 
@@ -27,7 +42,27 @@ def data(tmp_path: Path) -> Mapping[str, Path]:
     for number in range(5):
         folder = tmp_path / "texts" / ("deeper" if number % 2 else "")
         (folder / f"d{number}.txt").write_text(f"Document {number} tells of the weather. " * 4, encoding="utf-8")
-    return {"texts": tmp_path / "texts"}
+    said = [f"Town {number} has {number + 2} towers, and its river is called the R{number}." for number in range(20)]
+    articles = [
+        {
+            "paragraphs": [
+                {"context": text, "qas": [{"question": f"Where is R{number}?", "answers": [{"text": "Town"}]}]}
+            ]
+        }
+        for number, text in enumerate(said)
+    ]
+    (tmp_path / "squad.json").write_text(json.dumps({"data": articles}), encoding="utf-8")
+    pairs = [
+        {
+            "question": f"Where is R{number}?",
+            "answer": "Town",
+            "supporting_facts": [["Rivers", 0]],
+            "context": [["Rivers", [text]], ["Rain", [f"Day {number} was dry."]]],
+        }
+        for number, text in enumerate(said)
+    ]
+    (tmp_path / "hotpot.json").write_text(json.dumps(pairs), encoding="utf-8")
+    return {name: tmp_path / file for name, file in DATA.items()}
 
 
 @pytest.fixture
