@@ -1,6 +1,6 @@
 """What an engine is: opened on pinned files, it answers requests for any arm of its model.
 
-engine.check(arm) -> opened = engine.open(Opening) -> opened.score | generate | prefill -> opened.close()
+engine.check(arm) -> opened = engine.open(Opening) -> opened.score | generate | prefill | equivalence -> opened.close()
 """
 
 from __future__ import annotations
@@ -15,15 +15,21 @@ from provenance.pins import Pin
 if TYPE_CHECKING:
     from runs.study import Arm
 
-SCORE, GENERATE, PREFILL, COMPARE = "score", "generate", "prefill", "compare"
+SCORE, GENERATE, PREFILL, COMPARE, EQUIVALENCE = "score", "generate", "prefill", "compare", "equivalence"
 
 
 @dataclass(frozen=True)
 class Score:
-    """How likely is the end of `tokens`, from the token at `prompt` on, given all before?"""
+    """How likely is the end of `tokens`, from the token at `prompt` on, given all before?
+
+    What only a baseline answers: greedy, so many tokens of its own continuation are scored, and `tokens` is the
+    prompt alone; cut, its losses are given too where it sees only so many tokens of the prompt, the last ones.
+    """
 
     tokens: tuple[int, ...]
     prompt: int
+    greedy: int = 0
+    cut: int = 0
 
 
 @dataclass(frozen=True)
@@ -36,12 +42,19 @@ class Generate:
 
 @dataclass(frozen=True)
 class Prefill:
-    """How long until the first token after `tokens`?"""
+    """How long until the first token after `tokens`? Warm: the first answer of its kind is thrown away."""
 
     tokens: tuple[int, ...]
 
 
-Request = Score | Generate | Prefill
+@dataclass(frozen=True)
+class Equivalence:
+    """Does the arm leave of `tokens` exactly what the model's own forward pass leaves?"""
+
+    tokens: tuple[int, ...]
+
+
+Request = Score | Generate | Prefill | Equivalence
 
 
 @dataclass(frozen=True)
@@ -50,8 +63,10 @@ class Answer:
 
     tokens: ids that were scored or generated; text: generated; losses: nats a scored token; top: the likeliest
     id at each scored place; kl, same: KL(baseline || arm) in nats and whether both have the same likeliest
-    token, at each scored place, where a baseline was asked for; seconds: until the first token; notes: what a
-    reader of the number must know, kept with its rows.
+    token, at each scored place, where a baseline was asked for; baseline, cut: the baseline's losses there, and
+    those with the prompt cut; seconds: until the first token; ceiling: how many times fewer multiply-accumulates
+    than the exact arm, 0 where nobody counted; identical, difference: whether every bit is the model's own, and the
+    largest difference of a logit; notes: what a reader of the number must know, kept with its rows.
     """
 
     tokens: tuple[int, ...] = ()
@@ -60,7 +75,12 @@ class Answer:
     top: tuple[int, ...] = ()
     kl: tuple[float, ...] = ()
     same: tuple[bool, ...] = ()
+    baseline: tuple[float, ...] = ()
+    cut: tuple[float, ...] = ()
     seconds: float = 0.0
+    ceiling: float = 0.0
+    identical: bool = False
+    difference: float = 0.0
     notes: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -96,6 +116,9 @@ class Opened(Protocol):
     def prefill(self, arm: Arm, request: Prefill) -> Answer:
         """The time to the first token."""
 
+    def equivalence(self, arm: Arm, request: Equivalence) -> Answer:
+        """The arm against the model's own forward pass."""
+
     def close(self) -> None:
         """Let everything go."""
 
@@ -115,7 +138,7 @@ class Engine(Protocol):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """Which of score, generate, prefill and compare it has."""
+        """Which of score, generate, prefill, equivalence and compare it has."""
 
     def check(self, arm: Arm) -> str:
         """Why it cannot run an arm, judged by the arm alone and without heavy imports; "" when it can."""
@@ -130,4 +153,6 @@ def answer(opened: Opened, arm: Arm, request: Request, baseline: Arm | None) -> 
         return opened.score(arm, request, baseline)
     if isinstance(request, Generate):
         return opened.generate(arm, request)
-    return opened.prefill(arm, request)
+    if isinstance(request, Prefill):
+        return opened.prefill(arm, request)
+    return opened.equivalence(arm, request)

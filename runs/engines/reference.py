@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from ledger.errors import EnvironmentProblem
 from provenance.builds import reference_build
 from provenance.pins import Pin
 from runs.engines.base import (
     COMPARE,
+    EQUIVALENCE,
     GENERATE,
     PREFILL,
     SCORE,
     Answer,
+    Equivalence,
     Generate,
     Opened,
     Opening,
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 _DTYPES = ("fp32", "bf16", "fp16")
 # Corrections by their names in a study -> the function of ridgefill.corrections that makes them.
 _CORRECTIONS = {"value-rescale": "value_rescale", "key-rescale": "key_rescale"}
+# Splices, which a study names beside them -> what filled rows are given of an exact run.
+_SPLICES: dict[str, Literal["keys", "values"]] = {"exact-keys": "keys", "exact-values": "values"}
 
 
 class Reference:
@@ -37,15 +42,16 @@ class Reference:
     name = "reference"
     about = "reference: RidgeFill in PyTorch"
     packages = ("ridgefill",)
-    capabilities = frozenset({SCORE, GENERATE, PREFILL, COMPARE})
+    capabilities = frozenset({SCORE, GENERATE, PREFILL, COMPARE, EQUIVALENCE})
 
     def check(self, arm: Arm) -> str:
         if arm.dtype not in _DTYPES:
             return f"the dtype is one of {', '.join(_DTYPES)}, not {arm.dtype!r}"
         if unknown := sorted(arm.flags.keys() - {"threads"}):
             return f"the reference engine knows only the flag threads, not {', '.join(unknown)}"
-        if wrong := [name for name in arm.corrections if name not in _CORRECTIONS]:
-            return f"corrections are {', '.join(_CORRECTIONS)}, not {', '.join(wrong)}"
+        known = {**_CORRECTIONS, **_SPLICES}
+        if wrong := [name for name in arm.corrections if name not in known]:
+            return f"corrections are {', '.join(known)}, not {', '.join(wrong)}"
         return ""
 
     def open(self, opening: Opening) -> Opened:
@@ -55,6 +61,17 @@ class Reference:
             raise EnvironmentProblem(
                 f"the reference engine needs torch and transformers: {missing}", hint="pip install 'ridgefill[fill]'"
             ) from None
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a baseline answered to a request: all tokens, their log-probabilities [follow, vocabulary], its losses."""
+
+    asked: tuple[Arm, Score]
+    tokens: tuple[int, ...]
+    rows: Tensor
+    losses: tuple[float, ...]
+    cut: tuple[float, ...]
 
 
 class OpenedReference:
@@ -73,7 +90,9 @@ class OpenedReference:
         if scheme != "path":  # maps know their model by what it is called, not by where it lies on this machine
             self._model.config.name_or_path = rest.partition("@")[0] if scheme == "hf" else opening.source
         self._maps: dict[str, Any] = {}
-        self._baseline: tuple[Arm, Score, Any] | None = None
+        self._baseline: _Known | None = None
+        self._exact: tuple[tuple[int, ...], int, Any] | None = None  # prompt, split, exact heads
+        self._warm: list[tuple[Arm, int]] = []
 
     def build(self) -> Pin:
         return reference_build("reference", self._opening.dtype)
@@ -86,43 +105,51 @@ class OpenedReference:
         import torch
 
         with torch.inference_mode():
-            reference = self._reference(baseline, request) if baseline else None
-            rows, notes = (reference, {}) if arm == baseline else self._following(arm, request)
-            assert rows is not None  # noqa: S101 - an arm that equals its baseline has one
-            after = torch.tensor(request.tokens[request.prompt :])
-            losses = -rows.gather(1, after[:, None])[:, 0]
-            top = rows.argmax(-1)
+            known = self._known(baseline, request) if baseline else None
+            tokens = known.tokens if known else request.tokens
+            rows, notes = (
+                (known.rows, {}) if known and arm == baseline else self._following(arm, tokens, request.prompt)
+            )
             kl: list[float] = []
             same: list[bool] = []
-            if reference is not None:
-                kl = (reference.exp() * (reference - rows)).sum(-1).tolist()
-                same = (reference.argmax(-1) == top).tolist()
+            if known:
+                kl = (known.rows.exp() * (known.rows - rows)).sum(-1).tolist()
+                same = (known.rows.argmax(-1) == rows.argmax(-1)).tolist()
         return Answer(
-            tokens=tuple(after.tolist()),
-            losses=tuple(losses.tolist()),
-            top=tuple(top.tolist()),
+            tokens=tokens[request.prompt :],
+            losses=_losses(rows, tokens),
+            top=tuple(rows.argmax(-1).tolist()),
             kl=tuple(kl),
             same=tuple(same),
+            baseline=known.losses if known else (),
+            cut=known.cut if known else (),
             notes=notes,
         )
 
-    def _reference(self, baseline: Arm, request: Score) -> Tensor:
-        """The baseline's log-probabilities, computed once for all arms that follow with the same request."""
-        known = self._baseline
-        if known is None or known[:2] != (baseline, request):
-            known = self._baseline = (baseline, request, self._following(baseline, request)[0])
-        rows: Tensor = known[2]
-        return rows
+    def _known(self, baseline: Arm, request: Score) -> _Known:
+        """The baseline's answer, computed once for all arms that follow with the same request."""
+        if self._baseline and self._baseline.asked == (baseline, request):
+            return self._baseline
+        tokens, prompt = request.tokens, request.prompt
+        cut: tuple[float, ...] = ()
+        if request.greedy:
+            tokens += self.generate(baseline, Generate(tokens, request.greedy)).tokens
+        rows, _ = self._following(baseline, tokens, prompt)
+        if 0 < request.cut < prompt:
+            seen = tokens[prompt - request.cut :]
+            cut = _losses(self._following(baseline, seen, request.cut)[0], seen)
+        self._baseline = _Known((baseline, request), tokens, rows, _losses(rows, tokens), cut)
+        return self._baseline
 
-    def _following(self, arm: Arm, request: Score) -> tuple[Tensor, dict[str, str]]:
+    def _following(self, arm: Arm, tokens: tuple[int, ...], prompt: int) -> tuple[Tensor, dict[str, str]]:
         """Log-probabilities [follow, vocabulary], fp32, of each token after the prompt given all before."""
         import torch
 
         from ridgefill.schedule import extend, run
 
-        ids = torch.tensor([request.tokens], device=self._model.device)
-        done = run(self._model, self._fill(arm), ids[:, : request.prompt], **self._options(arm))
-        logits = extend(self._model, done.cache, ids[:, request.prompt - 1 : -1])
+        ids = torch.tensor([tokens], device=self._model.device)
+        done = run(self._model, self._fill(arm), ids[:, :prompt], **self._options(arm, tokens[:prompt]))
+        logits = extend(self._model, done.cache, ids[:, prompt - 1 : -1])
         return logits[0].float().log_softmax(-1).cpu(), _notes(arm, done.plan)
 
     def generate(self, arm: Arm, request: Generate) -> Answer:
@@ -130,8 +157,8 @@ class OpenedReference:
 
         from ridgefill import filling
 
-        ids = torch.tensor([request.tokens], device=self._model.device)
-        with torch.inference_mode(), filling(self._model, self._fill(arm), **self._options(arm)) as filled:
+        ids, options = torch.tensor([request.tokens], device=self._model.device), self._options(arm, request.tokens)
+        with torch.inference_mode(), filling(self._model, self._fill(arm), **options) as filled:
             out = self._model.generate(
                 ids,
                 attention_mask=torch.ones_like(ids),
@@ -148,12 +175,58 @@ class OpenedReference:
 
         from ridgefill import filling
 
-        ids = torch.tensor([request.tokens], device=self._model.device)
-        with torch.inference_mode(), filling(self._model, self._fill(arm), **self._options(arm)) as filled:
-            started = time.perf_counter()
-            self._model(ids, logits_to_keep=1)[0].argmax().item()  # item() waits for the device
-            seconds = time.perf_counter() - started
-        return Answer(tokens=request.tokens, seconds=seconds, notes=_notes(arm, filled.plan))
+        ids, options = torch.tensor([request.tokens], device=self._model.device), self._options(arm, request.tokens)
+        kind = (arm, len(request.tokens))
+        with torch.inference_mode(), filling(self._model, self._fill(arm), **options) as filled:
+            for _ in range(1 if kind in self._warm else 2):
+                started = time.perf_counter()
+                self._model(ids, logits_to_keep=1)[0].argmax().item()  # item() waits for the device
+                seconds = time.perf_counter() - started
+        self._warm.append(kind)
+        ceiling = self._ceiling(arm, filled.plan, len(filled.rows))
+        return Answer(tokens=request.tokens, seconds=seconds, ceiling=ceiling, notes=_notes(arm, filled.plan))
+
+    def _ceiling(self, arm: Arm, plan: Any, rows: int) -> float:
+        """Exact multiply-accumulates over the arm's, whose late layers ran for `rows` rows; 0 if nobody counted."""
+        from ridgefill import cost
+
+        if plan.exactly:
+            return 1.0
+        if arm.fill == "no-fill":
+            return 0.0
+        shape = cost.shape_of(self._model.config)
+        spent = cost.filled(
+            shape,
+            plan.length,
+            plan.split,
+            plan.tail,
+            maps=arm.fill == "map",
+            exact_rows=rows - plan.tail,
+            rescale_rows=min(plan.tail, 512) if set(arm.corrections) & set(_CORRECTIONS) else 0,
+        )
+        return cost.exact(shape, plan.length) / spent
+
+    def equivalence(self, arm: Arm, request: Equivalence) -> Answer:
+        import torch
+        from transformers import DynamicCache
+
+        from ridgefill import filling
+
+        ids, keep = torch.tensor([request.tokens], device=self._model.device), min(arm.tail, len(request.tokens))
+        with torch.inference_mode():
+            own, cache = DynamicCache(config=self._model.config), DynamicCache(config=self._model.config)
+            true = self._model(ids, cache=own, logits_to_keep=keep).logits
+            with filling(self._model, self._fill(arm), **self._options(arm, request.tokens)) as filled:
+                mine = self._model(ids, cache=cache, logits_to_keep=keep).logits
+        pairs = [(mine, true)]
+        for layer, its_own in zip(cache.layers, own.layers, strict=True):
+            pairs += [(layer.keys, its_own.keys), (layer.values, its_own.values)]
+        return Answer(
+            tokens=request.tokens,
+            identical=all(torch.equal(a, b) for a, b in pairs),
+            difference=float((mine.float() - true.float()).abs().max()),
+            notes=_notes(arm, filled.plan),
+        )
 
     def _fill(self, arm: Arm) -> Any:
         """The arm as ridgefill has it."""
@@ -171,8 +244,7 @@ class OpenedReference:
             self._maps[arm.maps] = maps
         return make[arm.fill]()
 
-    def _options(self, arm: Arm) -> dict[str, Any]:
-        from ridgefill import corrections
+    def _options(self, arm: Arm, prompt: tuple[int, ...]) -> dict[str, Any]:
         from ridgefill.selectors import selector
 
         return {
@@ -180,12 +252,37 @@ class OpenedReference:
             "tail": arm.tail,
             "min_prompt": arm.tail,
             "rows": selector(arm.rows)(self._tokenizer) if arm.rows else None,
-            "edits": [getattr(corrections, _CORRECTIONS[name])() for name in arm.corrections],
+            "edits": self._edits(arm, prompt),
         }
+
+    def _edits(self, arm: Arm, prompt: tuple[int, ...]) -> list[Any]:
+        """The arm's corrections, and what it is given of an exact run; splices come last."""
+        from ridgefill import corrections
+        from ridgefill.splice import Splice
+
+        edits = [getattr(corrections, _CORRECTIONS[name])() for name in arm.corrections if name in _CORRECTIONS]
+        parts = [_SPLICES[name] for name in arm.corrections if name in _SPLICES]
+        return [*edits, Splice(self._heads(prompt, arm.split or 0), parts)] if parts else edits
+
+    def _heads(self, prompt: tuple[int, ...], split: int) -> Any:
+        """What the late layers write of a prompt in an exact run, computed once for all arms that splice it."""
+        import torch
+
+        from ridgefill.splice import exact_heads
+
+        if self._exact is None or self._exact[:2] != (prompt, split):
+            ids = torch.tensor([prompt], device=self._model.device)
+            self._exact = (prompt, split, exact_heads(self._model, ids, split))
+        return self._exact[2]
 
     def close(self) -> None:
         self._maps.clear()
-        self._baseline = None
+        self._baseline = self._exact = None
+
+
+def _losses(rows: Tensor, tokens: tuple[int, ...]) -> tuple[float, ...]:
+    """-log p of the last tokens, one for each row [n, vocabulary] of log-probabilities."""
+    return tuple(-row[token].item() for row, token in zip(rows, tokens[-len(rows) :], strict=True))
 
 
 def _notes(arm: Arm, plan: Any) -> dict[str, str]:

@@ -16,10 +16,12 @@ from functools import cache
 from provenance.pins import Pin, build_pin
 from runs.engines.base import (
     COMPARE,
+    EQUIVALENCE,
     GENERATE,
     PREFILL,
     SCORE,
     Answer,
+    Equivalence,
     Generate,
     Opened,
     Opening,
@@ -37,7 +39,7 @@ class Toy:
     name = "toy"
     about = "toy: a stand-in that hashes bytes, not a language model; its numbers mean nothing"
     packages: tuple[str, ...] = ()
-    capabilities = frozenset({SCORE, GENERATE, PREFILL, COMPARE})
+    capabilities = frozenset({SCORE, GENERATE, PREFILL, COMPARE, EQUIVALENCE})
 
     def check(self, arm: Arm) -> str:
         unknown = sorted(arm.flags.keys() - {"delay_ms"})
@@ -63,29 +65,45 @@ class OpenedToy:
 
     def score(self, arm: Arm, request: Score, baseline: Arm | None) -> Answer:
         time.sleep(self._delay)
-        places = list(zip(request.tokens[request.prompt - 1 : -1], request.tokens[request.prompt :], strict=True))
+        tokens = request.tokens
+        if request.greedy and baseline:
+            tokens += self._continue(tokens, baseline.fill, request.greedy)
+        places = list(zip(tokens[request.prompt - 1 : -1], tokens[request.prompt :], strict=True))
         mine = [self._table(before, arm.fill) for before, _ in places]
         theirs = [self._table(before, baseline.fill) for before, _ in places] if baseline else []
         pairs = list(zip(theirs, mine, strict=True)) if baseline else []
+        base = _losses(theirs, places)
         return Answer(
-            tokens=request.tokens[request.prompt :],
-            losses=tuple(-math.log(row[after]) for row, (_, after) in zip(mine, places, strict=True)),
+            tokens=tokens[request.prompt :],
+            losses=_losses(mine, places),
             top=tuple(map(_likeliest, mine)),
             kl=tuple(math.fsum(p * math.log(p / q) for p, q in zip(b, a, strict=True)) for b, a in pairs),
             same=tuple(_likeliest(b) == _likeliest(a) for b, a in pairs),
+            baseline=base,
+            cut=base if request.cut else (),  # a bigram sees one token, whatever is cut
         )
 
     def generate(self, arm: Arm, request: Generate) -> Answer:
         time.sleep(self._delay)
+        made = self._continue(request.tokens, arm.fill, request.limit)
+        return Answer(tokens=made, text=bytes(made).decode("utf-8", "replace"))
+
+    def _continue(self, tokens: tuple[int, ...], fill: str, limit: int) -> tuple[int, ...]:
         made: list[int] = []
-        for _ in range(request.limit):
-            made.append(_likeliest(self._table((*request.tokens, *made)[-1], arm.fill)))
-        return Answer(tokens=tuple(made), text=bytes(made).decode("utf-8", "replace"))
+        for _ in range(limit):
+            made.append(_likeliest(self._table((*tokens, *made)[-1], fill)))
+        return tuple(made)
 
     def prefill(self, arm: Arm, request: Prefill) -> Answer:
         started = time.perf_counter()
         self.generate(arm, Generate(request.tokens, 1))
-        return Answer(seconds=time.perf_counter() - started)
+        return Answer(seconds=time.perf_counter() - started, ceiling=1.0 if arm.fill == "exact" else 2.0)
+
+    def equivalence(self, arm: Arm, request: Equivalence) -> Answer:
+        time.sleep(self._delay)
+        mine, own = self._table(request.tokens[-1], arm.fill), self._table(request.tokens[-1], "exact")
+        difference = max(abs(math.log(p / q)) for p, q in zip(mine, own, strict=True))
+        return Answer(tokens=request.tokens, identical=mine == own, difference=difference)
 
     def close(self) -> None:
         self._table.cache_clear()
@@ -95,6 +113,10 @@ class OpenedToy:
         weights = [1 + byte for part in range(8) for byte in hashlib.sha256(self._key + bytes([before, part])).digest()]
         total, blur = sum(weights), _BLUR[fill]
         return tuple((1 - blur) * weight / total + blur / 256 for weight in weights)
+
+
+def _losses(rows: Sequence[Sequence[float]], places: Sequence[tuple[int, int]]) -> tuple[float, ...]:
+    return tuple(-math.log(row[after]) for row, (_, after) in zip(rows, places, strict=False))
 
 
 def _likeliest(row: Sequence[float]) -> int:

@@ -13,7 +13,6 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from ledger.errors import CannotCheck
 from runs.engines.base import SCORE, Answer, Score
 from runs.tasks import documents
 from runs.tasks.base import Encode, Sample, Task, Value
@@ -39,13 +38,8 @@ class Continuation(Task):
         return documents.names(data[self.dataset])
 
     def sample(self, id: str, data: Mapping[str, Path], seed: int, encode: Encode) -> Sample:  # noqa: A002
-        tokens = encode(documents.read(data[self.dataset], id))
-        needed = self.length + self.follow
-        if len(tokens) < needed:
-            raise CannotCheck(
-                f"the document {id} is too short", expected=f"{needed} tokens", found=f"{len(tokens)} tokens"
-            )
-        return Sample(id, str(self.length), self.length, Score(tuple(tokens[:needed]), self.length))
+        tokens = documents.tokens(data[self.dataset], id, self.length + self.follow, encode)
+        return Sample(id, str(self.length), self.length, Score(tokens, self.length))
 
     def score(self, sample: Sample, answer: Answer) -> dict[str, Value]:
         values: dict[str, Value] = {"loss": _mean(answer.losses)}

@@ -12,7 +12,19 @@ import pytest
 
 from ledger.errors import UsageProblem
 from runs import engines
-from runs.engines.base import COMPARE, GENERATE, PREFILL, SCORE, Generate, Opened, Opening, Prefill, Score
+from runs.engines.base import (
+    COMPARE,
+    EQUIVALENCE,
+    GENERATE,
+    PREFILL,
+    SCORE,
+    Equivalence,
+    Generate,
+    Opened,
+    Opening,
+    Prefill,
+    Score,
+)
 from runs.study import Arm
 
 TEXT = "The quick brown fox jumps over the lazy dog, and the dog does not mind. " * 3
@@ -88,7 +100,7 @@ def test_it_says_what_it_is(opened: Any) -> None:
     engine, _ = opened
     assert engines.engine(engine.name) is engine
     assert engine.about.startswith(f"{engine.name}: ")
-    assert engine.capabilities <= {SCORE, GENERATE, PREFILL, COMPARE}
+    assert engine.capabilities <= {SCORE, GENERATE, PREFILL, COMPARE, EQUIVALENCE}
     assert engine.capabilities
 
 
@@ -165,6 +177,40 @@ def test_generation_is_greedy_and_within_its_limit(opened: Any, fill: dict[str, 
 def test_a_prefill_takes_time(opened: Any) -> None:
     engine, session = opened
     assert session.prefill(_arm(engine), Prefill(_request(session).tokens)).seconds > 0
+
+
+def test_the_baselines_own_continuation_is_scored_by_every_arm(opened: Any) -> None:
+    engine, session = opened
+    prompt, exact = _request(session).tokens[:50], _arm(engine)
+    made = session.generate(exact, Generate(prompt, 6)).tokens
+    for fill in ({}, *FILLS):
+        answer = session.score(_arm(engine, **fill), Score(prompt, 50, greedy=6), exact)
+        assert answer.tokens == made
+        assert len(answer.same) == len(made)
+        given = session.score(_arm(engine, **fill), Score(prompt + made, 50), exact)
+        assert (given.losses, given.kl) == (answer.losses, answer.kl)
+    assert all(session.score(exact, Score(prompt, 50, greedy=6), exact).same)
+
+
+def test_a_cut_prompt_is_the_baselines_alone(opened: Any) -> None:
+    """Every arm is given the same losses of the baseline, whole and cut, from which key tokens are found."""
+    engine, session = opened
+    exact, whole = _arm(engine), _request(session)
+    cut = Score(whole.tokens, whole.prompt, cut=8)
+    answers = [session.score(_arm(engine, **fill), cut, exact) for fill in ({}, *FILLS)]
+    own = session.score(exact, whole, None).losses
+    short = session.score(exact, Score(whole.tokens[42:], 8), None).losses
+    assert {answer.baseline for answer in answers} == {own}
+    assert {answer.cut for answer in answers} == {short}
+    assert session.score(exact, Score(whole.tokens, whole.prompt, cut=50), exact).cut in ((), own)
+
+
+def test_only_the_exact_arm_is_equivalent(opened: Any) -> None:
+    engine, session = opened
+    request = Equivalence(_request(session).tokens)
+    answers = [session.equivalence(_arm(engine, **fill), request) for fill in ({"tail": 8}, *FILLS)]
+    assert [answer.identical for answer in answers] == [True, False, False, False]
+    assert answers[0].difference == 0 < min(answer.difference for answer in answers[1:])
 
 
 def test_an_unknown_engine_is_usage() -> None:
