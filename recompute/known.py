@@ -1,0 +1,58 @@
+"""The names a spec uses, held against what the samples hold: a wrong one is told with the nearest right one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+
+from ledger.errors import CannotCheck, UsageProblem
+from recompute.sources import Source
+from recompute.spec import Spec
+
+Triple = tuple[str, str, str]  # arm, task, metric
+Holding = Mapping[Triple, Sequence[Source]]
+
+
+def sources_of(spec: Spec, holding: Holding, barred: Mapping[tuple[str, str], str]) -> list[Source]:
+    """The files that hold a spec's samples, each once.
+
+    holding: which files hold what; barred: (arm, task) -> why it has no samples that may be used.
+    Raises UsageProblem for a name that is not there, CannotCheck for samples that are missing or not the sealed ones.
+    """
+    files: list[Source] = []
+    for arm in spec.arms:
+        for (named, task), why in barred.items():
+            if named == arm and spec.task in ("", task):
+                raise CannotCheck(f"no number of {arm} in {task}: {why}", hint="ridgefill audit files")
+        found = _of(spec, arm, holding)
+        if not found:
+            _tell(spec, arm, holding)
+        files += found
+    return list(dict.fromkeys(files))
+
+
+def _of(spec: Spec, arm: str, holding: Holding) -> list[Source]:
+    if spec.task:
+        return list(holding.get((arm, spec.task, spec.metric), ()))
+    return [one for (a, _, m), files in holding.items() if (a, m) == (arm, spec.metric) for one in files]
+
+
+def _tell(spec: Spec, arm: str, holding: Holding) -> None:
+    """Say which name is wrong: the first that nothing has, or that the names before it do not have."""
+    left = list(holding)
+    if not left:
+        raise CannotCheck("there are no samples to recompute from", hint="ridgefill run list")
+    for place, what, name in ((0, "arm", arm), (1, "task", spec.task), (2, "metric", spec.metric)):
+        known = {triple[place] for triple in left}
+        if name and name not in known:
+            anywhere = name in {triple[place] for triple in holding}
+            others = f" with {', '.join(dict.fromkeys(n for n in (arm, spec.task) if n))}" if anywhere else ""
+            raise UsageProblem(f"no samples of the {what} {name!r}{others}", expected=nearest(name, known))
+        left = [triple for triple in left if not name or triple[place] == name]
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The names most like it, or else all of them as far as a line holds them."""
+    names = sorted(known)
+    close = get_close_matches(name, names, n=3, cutoff=0.6)
+    return " or ".join(close) if close else ", ".join(names[:8]) + (f" and {len(names) - 8} more" if names[8:] else "")
