@@ -20,7 +20,7 @@ def to_json(report: Report) -> dict[str, Any]:
     return {
         "ok": report.exit_code == 0,
         "exit_code": report.exit_code,
-        "outcome": outcome(report),
+        "outcome": outcome(report)[0],
         "study": report.study,
         "strict": report.strict,
         "ended": report.ended,

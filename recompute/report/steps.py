@@ -6,16 +6,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from recompute.lineage import Link
+from recompute.lineage import Edge, Link
+
+_GRAVITY = (Edge.FAIL, Edge.UNCHECKED, Edge.OK)
 
 
 @dataclass(frozen=True)
 class Step:
-    """A link whose branches are numbers of other steps. uses: how many steps or values lead to it."""
+    """A link whose branches are numbers of other steps.
+
+    uses: how many steps or values lead to it; worst: the gravest edge at it and below.
+    """
 
     link: Link
     links: tuple[int, ...]
     uses: int
+    worst: Edge
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for --json."""
@@ -65,4 +71,8 @@ def steps_of(links: Iterable[tuple[str, Link]]) -> Steps:
     for name, link in kept:
         roots[name] = number(link)
         uses[roots[name]] += 1
-    return Steps(tuple(Step(link, branches, used) for (link, branches), used in zip(found, uses, strict=True)), roots)
+    steps: list[Step] = []
+    for (link, branches), used in zip(found, uses, strict=True):
+        worst = min((link.edge, *(steps[branch].worst for branch in branches)), key=_GRAVITY.index)
+        steps.append(Step(link, branches, used, worst))
+    return Steps(tuple(steps), roots)

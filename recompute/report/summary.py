@@ -6,19 +6,20 @@ from collections.abc import Mapping
 
 from recompute.report.model import Report
 
+# Exit code -> a word or two, and what it means.
 OUTCOMES = {
-    0: "HOLDS",
-    1: "FAILS",
-    3: "TAMPERED",
-    4: "TORN",
-    5: "FILES DIFFER",
-    6: "COULD NOT CHECK",
+    0: ("HOLDS", "Everything that was checked holds."),
+    1: ("FAILS", "Something that was checked does not hold."),
+    3: ("TAMPERED", "The evidence contradicts itself."),
+    4: ("TORN", "A write was cut short; nothing acknowledged is lost."),
+    5: ("FILES DIFFER", "A file is not the one that is pinned."),
+    6: ("COULD NOT CHECK", "There is nothing to check, or its evidence is missing."),
 }
 
 
-def outcome(report: Report) -> str:
-    """The exit code in a word or two."""
-    return OUTCOMES.get(report.exit_code, "FAILS")
+def outcome(report: Report) -> tuple[str, str]:
+    """The exit code in a word or two, and in a sentence."""
+    return OUTCOMES[report.exit_code]
 
 
 def numbers_line(report: Report) -> str:

@@ -21,7 +21,7 @@ def to_text(report: Report, *, width: int = 0) -> str:
 
 
 def _head(report: Report) -> Iterator[str]:
-    yield visible(f"{outcome(report)}: {report.study}: {numbers_line(report)}; {predictions_line(report)}")
+    yield visible(f"{outcome(report)[0]}: {report.study}: {numbers_line(report)}; {predictions_line(report)}")
     yield visible(f"ledger: {ledger_line(report)}")
     if report.ledger:
         yield visible(f"reached: {report.ledger['reached']}")
