@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from ledger.errors import EnvironmentProblem, UsageProblem
 from recompute.importers import read_data
 from recompute.known import Triple
+from recompute.reported import Data
 from recompute.sources import Source, Sources
 from recompute.views import ARMS, CLAIMS, PAIRS, RUNS, SAMPLES, claim_rows, run_rows
 from runs.record import SCHEMA
@@ -67,12 +68,12 @@ def load(sources: Sources, file: Path | None = None, *, threads: int | None = No
     columns = [f"{column.name} {_TYPES[str(column.type)]}" for column in SCHEMA]
     tables.database.execute(f"CREATE TABLE records ({', '.join(columns)}, file VARCHAR, place BIGINT, counts BOOLEAN)")
     place = 0
-    ids: dict[str, tuple[str, str]] = {}
+    kinds: dict[str, tuple[str, str]] = {}
     for source in sources.files:
         if source.refused:
             _bar(tables, source)
             continue
-        table = read_data(source.read(), source.data, ids) if source.data else _sealed(source)
+        table = _outside(source, source.data, kinds) if source.data else _sealed(source)
         _insert(tables, source, table, place)
         place += len(table)
     history = sources.history
@@ -107,6 +108,19 @@ def _sealed(source: Source) -> pa.Table:
     if missing:
         raise UsageProblem(f"{source.name} holds no samples", expected="columns " + ", ".join(missing))
     return table.select(SCHEMA.names)
+
+
+def _outside(source: Source, data: Data, kinds: dict[str, tuple[str, str]]) -> pa.Table:
+    """The rows of a file from outside. kinds: task -> what its ids are, and in which file; two kinds never pair."""
+    imported = read_data(source.read(), data)
+    for task in imported.rows["task"].unique().to_pylist() if imported.kind else ():
+        kind, file = kinds.setdefault(task, (imported.kind, source.name))
+        if kind != imported.kind:
+            raise UsageProblem(
+                f"the ids of the task {task} are {kind}s in {file} and {imported.kind}s in {source.name}",
+                hint='write them the same way: 7 and "7" are different ids',
+            )
+    return imported.rows
 
 
 def _insert(tables: Tables, source: Source, table: pa.Table, place: int) -> None:

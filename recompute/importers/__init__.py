@@ -1,1 +1,31 @@
-"""Samples from outside the ledger: one reader a file format, and the registry."""
+"""Files of samples from outside the ledger, one format a file; `mapping` makes our columns of theirs.
+
+To add a format: write `importers/NAME_file.py` with a class that is an `Importer`, and a line for it below.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from ledger.errors import UsageProblem
+from recompute.importers.base import Importer
+from recompute.importers.csv_file import Csv
+from recompute.importers.jsonl_file import JsonLines
+from recompute.importers.mapping import Mapped, mapped
+from recompute.importers.parquet_file import Parquet
+from recompute.importers.tsv_file import Tsv
+from recompute.reported import Data
+
+__all__ = ["IMPORTERS", "Mapped", "read_data"]
+
+IMPORTERS: tuple[Importer, ...] = (Csv(), Tsv(), JsonLines(), Parquet())
+
+
+def read_data(data: bytes, told: Data) -> Mapped:
+    """The rows of a file in the columns of `runs.record.SCHEMA`. Raises UsageProblem; then no row of it is used."""
+    suffix = PurePath(told.file).suffix.lower()
+    for importer in IMPORTERS:
+        if suffix in importer.suffixes:
+            return mapped(importer.read(data, told.file), told)
+    known = ", ".join(suffix for importer in IMPORTERS for suffix in importer.suffixes)
+    raise UsageProblem(f"{told.file}: no such format is known", expected=known, found=suffix or "no suffix")

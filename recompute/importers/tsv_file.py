@@ -1,0 +1,12 @@
+"""Tab-separated values: as CSV, with tabs."""
+
+from __future__ import annotations
+
+from recompute.importers.csv_file import Csv
+
+
+class Tsv(Csv):
+    """The importer."""
+
+    suffixes = (".tsv",)
+    delimiter = "\t"
