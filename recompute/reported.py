@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from ledger.events.base import Part, Slug
-from recompute.spec import Names, Spec
+from recompute.spec import Names, Spec, merged
 
 REPORTED_FILE = "reported.toml"
 Fields = dict[str, Any]  # of a Spec; held against it when layers are put together
 Axis = Literal["arm", "task", "stratum", "length", "metric"]
+Slot = Literal["value", "low", "high", "n"]
+REFERENCE = re.compile(r"\{([^{}]+?)(?::(value|low|high|n))?\}")
 Text = Annotated[str, Field(min_length=1)]
+
+
+def placed(pattern: str) -> list[tuple[int, str]]:
+    """(which value of the cell, slot) of a pattern's places; a slot that was there already begins the next value."""
+    places: list[tuple[int, str]] = []
+    at = 0
+    for slot in re.findall(r"\{(value|low|high|n)\}", pattern):
+        at += (at, slot) in places
+        places.append((at, slot))
+    return places
+
+
+def references(text: str) -> list[tuple[str, str]]:
+    """(id, slot) of every {ID} and {ID:slot} of a cite or a relation, in order."""
+    return [(found[1], found[2] or "value") for found in REFERENCE.finditer(text)]
+
+
+def cell_ids(table: str, row: str, column: str, values: int) -> list[str]:
+    """The ids of a cell's values: TABLE/ROW/COLUMN, with #1, #2 and so on where there are several."""
+    name = f"{table}/{row}/{column}"
+    return [name] if values == 1 else [f"{name}#{number + 1}" for number in range(values)]
+
+
+def _whole(label: str) -> int | str:
+    """A label such as `16,384` as a whole number; the label itself where it is none."""
+    digits = re.sub(r"(?<=\d)[,\s](?=\d{3}\b)", "", label)
+    return int(digits) if digits.isascii() and digits.isdigit() else label
 
 
 def _fields(value: Any, axis: str) -> Any:
     """A label's fields: text or a number is short for {axis = it}; a list holds one cell's several numbers."""
     if isinstance(value, list):
+        if not value or any(isinstance(one, list) for one in value):
+            raise ValueError("a list names one or more values, each a text or a table of fields")
         return [_fields(one, axis) for one in value]
     return value if isinstance(value, dict) else {axis: value}
 
@@ -44,7 +76,7 @@ class Table(Part):
     rows, columns: label -> fields of a Spec (a text is the arm of a row, the metric of a column; a list: the several
     numbers of one cell); "arm", "task", "stratum" or "length": the label itself is that field.
     cell: how a cell is printed, such as "{value} [{low}, {high}]"; decimals: for cells that are still to be written.
-    Any other key is a field of every Spec. Without a statistic its numbers are printed only, for relations.
+    Any other key is a field of every Spec. A cell without a statistic (or with "") is printed only, for relations.
     """
 
     id: Slug
@@ -57,19 +89,41 @@ class Table(Part):
     decimals: int | None = Field(default=None, ge=0, le=12)
     fields: Fields = Field(default_factory=dict)
 
-    @field_validator("rows")
+    @field_validator("rows", "columns", mode="before")
     @classmethod
-    def _rows(cls, rows: Any) -> Any:
-        return rows if isinstance(rows, str) else {label: _fields(value, "arm") for label, value in rows.items()}
+    def _labels(cls, labels: Any, info: ValidationInfo) -> Any:
+        if isinstance(labels, str) and labels not in get_args(Axis):
+            raise ValueError(f"expected a table of labels, or one of {', '.join(get_args(Axis))}; found {labels!r}")
+        if not isinstance(labels, dict):
+            return labels
+        axis = "arm" if info.field_name == "rows" else "metric"
+        return {label: _fields(value, axis) for label, value in labels.items()}
 
-    @field_validator("columns")
+    @field_validator("cell")
     @classmethod
-    def _columns(cls, columns: Any) -> Any:
-        return (
-            columns
-            if isinstance(columns, str)
-            else {label: _fields(value, "metric") for label, value in columns.items()}
-        )
+    def _cell(cls, cell: str) -> str:
+        unknown = [slot for slot in re.findall(r"\{([^{}]*)\}", cell) if slot not in get_args(Slot)]
+        if unknown or (cell and not placed(cell)):
+            raise ValueError(f"expected {', '.join(f'{{{slot}}}' for slot in get_args(Slot))}; found {cell!r}")
+        return cell
+
+    def named(self, axis: Literal["rows", "columns"], label: str) -> Any:
+        """The fields that a label stands for: a table of them, or a list of such."""
+        named = getattr(self, axis)
+        return named[label] if isinstance(named, dict) else {named: _whole(label) if named == "length" else label}
+
+    def layered(self, defaults: Fields, row: Any, column: Any) -> list[Fields]:
+        """The fields of each value in one cell. Raises ValueError where row and column both name a field."""
+        if isinstance(row, list) and isinstance(column, list):
+            raise ValueError("row and column are both lists; a cell has one list of values")
+        wanted = row if isinstance(row, list) else column if isinstance(column, list) else [{}]
+        found = []
+        for one in wanted:
+            across, down = (one if isinstance(row, list) else row), (one if isinstance(column, list) else column)
+            if both := sorted(across.keys() & down.keys()):
+                raise ValueError(f"{', '.join(both)}: stated by the row and by the column")
+            found.append(merged(defaults, self.fields, down, across))
+        return found
 
 
 class Value(Part):
@@ -111,7 +165,7 @@ class Plot(Part):
 
 @dataclass(frozen=True)
 class Reported:
-    """The whole file. lines: (section, number or id) -> line, for findings. `files`: every text it speaks of."""
+    """The whole file. lines: (section, number from 0) -> line, for findings. `files`: every text it speaks of."""
 
     data: tuple[Data, ...] = ()
     values: tuple[Value, ...] = ()

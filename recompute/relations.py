@@ -1,0 +1,103 @@
+"""Printed numbers against each other: what can be checked of a text whose samples nobody has. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from recompute.bound import Bindings, Bound
+from recompute.boxes import NoBox
+from recompute.check import contradict, prints, told
+from recompute.equations import Equation, Reference, parse
+from recompute.misreadings import likely
+from recompute.reported import REPORTED_FILE, Relation, Reported
+from recompute.standing import FAILS, Checked, Standing
+from runs.crosscheck import nearest
+
+
+def check_relations(reported: Reported, bindings: Bindings) -> list[Checked]:
+    """The standing of every number that is printed only: one each, of the first relation about it that fails, or else
+    that holds; what is an input of one that holds, or printed twice alike, stands with it; the rest is unbound.
+
+    Of numbers that have samples only failing relations are told: they have their standing from the samples.
+    """
+    web = _Web(bindings)
+    for at, relation in enumerate(reported.relations):
+        web.examine(relation, reported.lines.get(("relation", at), 1))
+    return [*web.missing, *(checked for bound in bindings.bounds for checked in web.stands(bound))]
+
+
+@dataclass
+class _Web:
+    """Relations as they are examined. about: what is told of the number on the left; inputs: of those on the right,
+    whether a relation holds that they are in, and its id."""
+
+    bindings: Bindings
+    missing: list[Checked] = field(default_factory=list)
+    about: dict[Reference, Checked] = field(default_factory=dict)
+    inputs: dict[Reference, tuple[bool, str]] = field(default_factory=dict)
+
+    def examine(self, relation: Relation, line: int) -> None:
+        """Hold one relation; a failure stays, whatever else holds."""
+        equation = parse(relation.holds)
+        for reference in (equation.left, *equation.names.values()):
+            if reference not in self.bindings.printed:
+                self.missing.append(self._unprinted(reference, relation, line))
+                return
+        checked = _examine(relation, equation, self.bindings)
+        fails = checked.standing in FAILS
+        before = self.about.get(equation.left)
+        if before is None or (fails and before.standing not in FAILS):
+            self.about[equation.left] = checked
+        for reference in equation.names.values():
+            self.inputs[reference] = max(self.inputs.get(reference, (False, "")), (not fails, relation.id))
+
+    def _unprinted(self, reference: Reference, relation: Relation, line: int) -> Checked:
+        name, slot = reference
+        known = {bound.id for bound in self.bindings.bounds}
+        why = "no number is printed for it" if name in known else f"no cell is called {name!r}{nearest(name, known)}"
+        rule = f"relation {relation.id}"
+        return Checked(Standing.MISSING, REPORTED_FILE, line, value=name, slot=slot, rule=rule, cause=why)
+
+    def stands(self, bound: Bound) -> Iterator[Checked]:
+        """What is told of one place of a number."""
+        reference = (bound.id, bound.slot)
+        if bound.number is None or bound.number.value is None:
+            if bound.spec is None and bound.why:
+                yield told(bound, Standing.MISSING, cause=bound.why)
+            return
+        first, *others = self.bindings.printed[reference]
+        about = self.about.get(reference) if bound is first else None
+        if about is not None and (bound.spec is None or about.standing in FAILS):
+            yield about
+        elif bound.spec is None:
+            yield self._without(bound, first, others)
+
+    def _without(self, bound: Bound, first: Bound, others: list[Bound]) -> Checked:
+        """A printed number that no relation is about, here."""
+        if bound is not first and contradict(bound, first):
+            return told(bound, Standing.MISMATCH, rule="one value, two places", cause=prints(first))
+        alike = [other for other in ([first] if bound is not first else others) if not contradict(bound, other)]
+        if alike:
+            return told(bound, Standing.RELATION_ONLY, rule=f"{prints(alike[0])} too")
+        holds, relation = self.inputs.get((bound.id, bound.slot), (False, ""))
+        if holds:
+            return told(bound, Standing.RELATION_ONLY, rule=f"an input of relation {relation}")
+        rule = f"only relation {relation} speaks of it, and fails" if relation else "no relation speaks of it"
+        return told(bound, Standing.UNBOUND, rule=rule)
+
+
+def _examine(relation: Relation, equation: Equation, bindings: Bindings) -> Checked:
+    """The standing of the number on the left by one relation."""
+    left = bindings.printed[equation.left][0]
+    bounds = {name: bindings.printed[reference][0] for name, reference in equation.names.items()}
+    numbers = {name: bound.digits for name, bound in bounds.items()}
+    rule = f"relation {relation.id}: {relation.holds}"
+    try:
+        shown = equation.shown(left.digits, numbers)
+        if equation.holds(left.digits, numbers):
+            return told(left, Standing.RELATION_ONLY, recomputed=shown, rule=rule)
+        cause = likely(equation, left, bounds, bindings)
+        return told(left, Standing.MISMATCH, recomputed=shown, rule=rule, cause=cause)
+    except NoBox as refused:
+        return told(left, Standing.REFUSED, rule=rule, cause=str(refused))
