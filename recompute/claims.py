@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from ledger.book import ClaimState
 from ledger.errors import UsageProblem
 from ledger.findings import Finding
@@ -41,6 +39,8 @@ def seeds_of(folder: Path, history: History) -> dict[str, frozenset[int]]:
 
     Whether the file is the sealed one is not asked here.
     """
+    import pyarrow.parquet as pq  # a check of printed numbers alone pays for no Parquet
+
     found = {}
     for run in {spec.run for spec in prediction_specs(history).values()}:
         try:
