@@ -30,26 +30,29 @@ VERSION = re.compile(r"[0-9]+(?:\.[0-9]+){2,}|[0-9]{41,}")
 _POWER = rf"(?:\$?\^\{{?{_SIGN}?[0-9]{{1,3}}(?!\d)\}}?|<sup>{_SIGN}?[0-9]{{1,3}}</sup>|[⁺⁻]?[⁰¹²³⁴-⁹]{{1,3}})"
 _EXPONENT = rf"(?:[eE]{_SIGN}?[0-9]{{1,3}}(?!\w)|{_GAP}*\$?(?:\u00d7|x|\*|·|\\times|\\cdot){_GAP}*\$?{_GAP}*10{_POWER})"
 
+_SIZES = {
+    "Ki": "kibi", "Mi": "mebi", "Gi": "gibi", "Ti": "tebi", "K": "kilo", "M": "mega", "G": "giga", "T": "tera",
+}  # fmt: skip
 _UNITS = {
-    "%": r"\\?%|percent\b|per cent\b",
-    "points": r"percentage points?|points?|pts?|pp",
+    "%": r"\\?%|per ?cent",
+    "points": r"percentage ?points?|points?|pts?|pp",
     "x": r"x|(?:\u00d7|\\times)(?!\s*\$?\s*[\d.])",
-    "s": "s",
-    "ms": "ms",
-    "us": "[µμu]s",
-    "ns": "ns",
-    "min": "min",
-    "h": "h",
+    "s": "s|seconds?",
+    "ms": "ms|milliseconds?",
+    "us": "[µμu]s|microseconds?",
+    "ns": "ns|nanoseconds?",
+    "min": "min|minutes?",
+    "h": "h|hours?",
     "nats": "nats?",
     "bits": "bits?",
     "bytes": "bytes?",
     "tokens": "tokens?",
     "tokens/s": "tok(?:ens)?/s",
-    **{size: size for size in ("KiB", "MiB", "GiB", "TiB", "KB", "MB", "GB", "TB")},
+    **{f"{short}B": f"{short}B|{long}byte" for short, long in _SIZES.items()},
 }
 _ANY_UNIT = "|".join(_UNITS[name] for name in sorted(_UNITS, key=len, reverse=True))
 _ATTACHED = rf"(?:{_ANY_UNIT})(?![^\W_])"
-_UNIT = rf"{_CLOSE}(?:{_GAP}?\$?(?!x){_ATTACHED}|x(?![^\W_]))"
+_UNIT = rf"{_CLOSE}(?:{_GAP}?\$?(?!x){_ATTACHED}|x(?![^\W_])|\}}\{{[\\a-zA-Z%]+\}})"
 _UNIT_NAMES = tuple((re.compile(pattern), name) for name, pattern in _UNITS.items())
 
 _REFERENCE = (
@@ -63,6 +66,8 @@ _SKIPPED = (
     r"\[\^[^\]\n]*\]|<su[pb]>[^<\n]*</su[pb]>",  # footnote marks
     r"\\(?:textsuperscript|tnote|footnotemark|footref)(?:\{[^{}\n]*\}|\[[^\]\n]*\])",
     r"(?<![^\W_])(?:2|10)(?:\$?\^(?:\{[^{}\n]*\}|\S\d*)|<sup>[^<\n]*</sup>|[⁺⁻]?[⁰¹²³⁴-⁹]+)",  # powers of two and ten
+    r"\\(?!textminus|times|cdot|pm(?![a-zA-Z]))[a-zA-Z]+",  # other commands
+    r"\\pm",
     r"\$?[\^](?:\{[^{}\n]*\}|\\\w+|\w)|[\u00b9\u00b2\u00b3\u2070-\u209f]+",
     r"\d{4}-\d\d-\d\d(?:T[\d:.]+Z?)?(?!\d)|(?<!\d)\d{1,2}:\d\d(?::\d\d)?(?!\d)",  # dates, times
     rf"{_LETTER}\w*(?:(?:[.'\u2019+]|{_DASH}+)\w+)*",  # words, with what hangs on them
@@ -96,5 +101,7 @@ def power(exponent: str) -> int:
 
 def unit(text: str) -> str:
     """The unit's one name: % for percent, points for pp and pts, x for the multiplication sign."""
-    word = text.strip("*$}~\\, \u00a0\u2009\u202f") if "\\t" not in text else "\\times"
-    return next((name for pattern, name in _UNIT_NAMES if pattern.fullmatch(word)), "") if word else ""
+    word = re.sub(rf"&nbsp;|[*${{}}~\\,{SPACES}]", "", text)
+    if word == "times":
+        return "x"
+    return next((name for pattern, name in _UNIT_NAMES if pattern.fullmatch(word)), "")

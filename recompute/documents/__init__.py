@@ -9,11 +9,16 @@ from pathlib import Path
 
 from ledger.errors import CannotCheck, EnvironmentProblem, UsageProblem
 from recompute.documents.base import Cell, Document, Reader, Table
+from recompute.documents.delimited import Delimited
+from recompute.documents.latex import Latex
 from recompute.documents.markdown import Markdown
+from recompute.documents.objects import Objects
 
 __all__ = ["READERS", "Cell", "Document", "Reader", "Table", "read_document"]
 
-READERS: dict[str, Reader] = {suffix: reader for reader in (Markdown(),) for suffix in reader.suffixes}
+READERS: dict[str, Reader] = {
+    suffix: reader for reader in (Markdown(), Latex(), Delimited(), Objects()) for suffix in reader.suffixes
+}
 
 
 def read_document(folder: Path, file: str) -> Document:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from ledger.findings import Finding, error, warning
 from recompute.documents.base import Cell, Document, Table
@@ -57,16 +58,21 @@ class Draft:
         self.findings.append(error(code, where, message, exit_code=1, expected=expected, found=found))
 
     def cell(self, start: int, end: int, column: str, *, text: str | None = None, spelled: str | None = None) -> Cell:
-        """A cell. text: as a reader sees it; spelled: its characters without what is no number, both the source's."""
+        """A cell. text: as a reader sees it; spelled: its characters with blanks for what is no text. Where those are
+        not as many as in the source, because it escapes some, the whole cell is the place of its numbers.
+        """
         source = self.source[start:end]
         spelled = source if spelled is None else spelled
         reading = read(spelled, at=start)
+        numbers = reading.numbers
+        if len(spelled) != len(source):
+            numbers = tuple(replace(number, start=start, end=end) for number in numbers)
         line = self.line_at(start)
         for flaw in reading.flaws:
             self._flaw(flaw, line, f" in column {column}" if column else "", certain=True)
         if len(reading.numbers) > 1:
             self._triples += [(line, triple) for triple in triples(spelled, reading.numbers, at=start)]
-        return Cell(source if text is None else text, line, start, end, column, reading.numbers)
+        return Cell(source if text is None else text, line, start, end, column, numbers)
 
     def table(self, name: str, offset: int, header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
         """A table that was read."""

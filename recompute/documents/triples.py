@@ -66,8 +66,14 @@ def triples(text: str, numbers: Sequence[Printed], *, at: int = 0, prose: bool =
 
 
 def _fits(parts: Sequence[Printed]) -> bool:
-    boxes = [box(number) for number in parts]
-    return all(before[0] <= after[1] for before, after in pairwise(boxes))
+    return all(_in_order(before, after) for before, after in pairwise(parts))
+
+
+def _in_order(before: Printed, after: Printed) -> bool:
+    """Whether the numbers behind two prints can be in order; rounding to the same digit keeps it."""
+    if before.decimals == after.decimals and before.value is not None and after.value is not None:
+        return before.value <= after.value
+    return box(before)[0] <= box(after)[1]
 
 
 def _negated(number: Printed) -> Printed:
