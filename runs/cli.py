@@ -14,6 +14,7 @@ COMMANDS = {
     "resume": (f"{_DO}:resume_command", "Go on with a run that was stopped or killed."),
     "rerun": (f"{_DO}:rerun", "Run again with the same pins, and compare."),
     "diff": (f"{_LOOK}:diff", "Compare two runs: pins, machine, metrics."),
+    "documents": ("runs.commands.documents:documents", "Rebuild the study's documents from pinned packages."),
     "list": (f"{_LOOK}:list_command", "List the runs of the ledger, one a line."),
     "show": (f"{_LOOK}:show", "Show one run: what it used, and what came out."),
 }
