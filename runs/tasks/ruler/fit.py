@@ -16,7 +16,18 @@ def largest(tokens: Callable[[int], int], budget: int, least: int, most: int | N
     what is returned was counted and fits. Raises UsageProblem when even `least` units do not fit, and when all
     there are, `most`, leave room: the prompt would not have the length it is said to have.
     """
-    if (found := tokens(least)) > budget:
+    low = high = least
+    while (found := tokens(high)) <= budget:
+        if high == most:
+            raise UsageProblem(
+                "there is not enough filler",
+                expected=f"{budget} tokens beside the answer",
+                found=f"{found} tokens of all {most} units",
+                cause="the length is more than the data can fill",
+                hint=_HINT,
+            )
+        low, high = high, 2 * high if most is None else min(2 * high, most)
+    if high == least:
         raise UsageProblem(
             "even the smallest prompt does not fit",
             expected=f"at most {budget} tokens beside the answer",
@@ -24,19 +35,7 @@ def largest(tokens: Callable[[int], int], budget: int, least: int, most: int | N
             cause="the length is too small for this task and tokenizer",
             hint=_HINT,
         )
-    low, high = least, 2 * least
-    while tokens(high if most is None else min(high, most)) <= budget:
-        if most is not None and high >= most:
-            raise UsageProblem(
-                "there is not enough filler",
-                expected=f"{budget} tokens",
-                found=f"{tokens(most)} tokens of all {most} units",
-                cause="the length is more than the data set can fill",
-                hint=_HINT,
-            )
-        low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        fits = (most is None or middle <= most) and tokens(middle) <= budget
-        low, high = (middle, high) if fits else (low, middle)
+        low, high = (middle, high) if tokens(middle) <= budget else (low, middle)
     return low

@@ -18,7 +18,7 @@ from runs.tasks.ruler.marked import Marked
 from runs.tasks.ruler.wording import Wording, Wordings, filled
 
 HOPS = 4
-EXAMPLE_NOISE = 12
+EXAMPLE_NOISE = 14
 
 
 class VariableTracking(Ruler):
