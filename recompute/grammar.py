@@ -20,7 +20,7 @@ OPENED = re.compile(r"[\[(][^\[\]()]*$")
 
 # Digits and everything that people and programs put between them, right or wrong: parted once, judged after.
 _JOINT = rf"(?:\{{,\}}|\\,|[\u00a0\u2009\u202f_'\u2019\u00b7]|,+|\.+[{SPACES}]?| )"
-_ROUGH = rf"(?<![^\W_])\.?(?<!\.\.)\d+(?:{_JOINT}\d+)*"
+_ROUGH = rf"(?<![^\W_])(?<!\d\.)\.?(?<!\.\.)\d+(?:{_JOINT}\d+)*"
 NUMBER = re.compile(
     r"(?=.{1,40}$)(?:[0-9]{1,3}(?P<part>,|\{,\}|\\,|[\u00a0\u2009\u202f])[0-9]{3}(?:(?P=part)[0-9]{3})*|[0-9]+)?"
     r"(?:(?<=[0-9])|(?=\.))(?:\.[0-9]+)?"
@@ -66,8 +66,7 @@ _SKIPPED = (
     r"\[\^[^\]\n]*\]|<su[pb]>[^<\n]*</su[pb]>",  # footnote marks
     r"\\(?:textsuperscript|tnote|footnotemark|footref)(?:\{[^{}\n]*\}|\[[^\]\n]*\])",
     r"(?<![^\W_])(?:2|10)(?:\$?\^(?:\{[^{}\n]*\}|\S\d*)|<sup>[^<\n]*</sup>|[⁺⁻]?[⁰¹²³⁴-⁹]+)",  # powers of two and ten
-    r"\\(?!textminus|times|cdot|pm(?![a-zA-Z]))[a-zA-Z]+",  # other commands
-    r"\\pm",
+    r"\\(?!textminus|times|cdot)[a-zA-Z]+",  # other commands
     r"\$?[\^](?:\{[^{}\n]*\}|\\\w+|\w)|[\u00b9\u00b2\u00b3\u2070-\u209f]+",
     r"\d{4}-\d\d-\d\d(?:T[\d:.]+Z?)?(?!\d)|(?<!\d)\d{1,2}:\d\d(?::\d\d)?(?!\d)",  # dates, times
     rf"{_LETTER}\w*(?:(?:[.'\u2019+]|{_DASH}+)\w+)*",  # words, with what hangs on them
@@ -86,6 +85,11 @@ NOT_FINITE = re.compile(
     rf"(?:^|[\[(,/])\s*[*$]*({_SIGN}?\s?(?:[Nn][Aa][Nn]|[Ii]nf(?:inity)?|INF|\u221e|\\infty))[*$]*\s*(?:$|[\]),/])"
 )
 
+# Commands that say nothing of a number, so that the digits right behind them are not part of a word.
+COMMAND = re.compile(
+    r"(?<![{a-zA-Z])\\(?!(?:textminus|times|cdot|textsuperscript|tnote|footnotemark|footref|textbf|mathbf|textit|emph|bm"
+    r"|boldsymbol)(?![a-zA-Z]))[a-zA-Z]+"
+)
 SCIENTIFIC = re.compile(_EXPONENT)
 
 

@@ -75,14 +75,15 @@ def _scan(text: str, at: int) -> Reading:
         Flaw(match[1], at + match.start(1), at + match.end(1), "not a finite number")
         for match in grammar.NOT_FINITE.finditer(text)
     ]
+    seen = grammar.COMMAND.sub(lambda command: " " * len(command[0]), text)
     last = -1  # where the number before ended, in `text`
-    for match in grammar.TOKEN.finditer(text):
+    for match in grammar.TOKEN.finditer(seen):
         if match["nothing"]:
             found.append(Printed(match[0], at + match.start(), at + match.end(), None))
         if not match["rough"]:
             continue
         rough, end = match["rough"], match.end()
-        start, sign, cause = _sign(text, match, last, bool(found and found[-1].signed))
+        start, sign, cause = _sign(seen, match, last, bool(found and found[-1].signed))
         whole = text[start:end]
         if cause:
             flaws.append(Flaw(whole, at + start, at + end, cause, certain=True))
@@ -90,7 +91,7 @@ def _scan(text: str, at: int) -> Reading:
             exponent, unit = match["exponent"] or "", match["unit"] or ""
             found.append(_number(whole, at + start, at + end, sign, rough, exponent, unit))
         elif _is_list(text, match):
-            found += _listed(match, sign, start, at)
+            found += _listed(text, match, sign, start, at)
         elif not grammar.VERSION.fullmatch(rough):
             flaws.append(Flaw(whole, at + start, at + end, _cause(rough)))
         last = end
@@ -147,13 +148,13 @@ def _is_list(text: str, match: re.Match[str]) -> bool:
     return opened is not None and len(pieces) > 1 and all(grammar.NUMBER.fullmatch(piece) for piece in pieces)
 
 
-def _listed(match: re.Match[str], sign: str, start: int, at: int) -> list[Printed]:
+def _listed(text: str, match: re.Match[str], sign: str, start: int, at: int) -> list[Printed]:
     found = []
     place = match.start("rough")
     for index, piece in enumerate(match["rough"].split(",")):
         begin = start if index == 0 else place
-        text = match.string[begin : place + len(piece)]
-        found.append(_number(text, at + begin, at + place + len(piece), sign if index == 0 else "", piece, "", ""))
+        digits = text[begin : place + len(piece)]
+        found.append(_number(digits, at + begin, at + place + len(piece), sign if index == 0 else "", piece, "", ""))
         place += len(piece) + 1
     return found
 
