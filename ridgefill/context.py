@@ -110,7 +110,7 @@ class Filling:
         if keep > 1 or self._has_short_layers:
             return self._extend(last, cache, given, keep)
         if given.get("position_ids") is not None:
-            given["position_ids"] = given["position_ids"][:, -keep:]
+            given["position_ids"] = given["position_ids"][..., -keep:]
         return self._forward(last, **{**given, "cache": cache, "use_cache": True})
 
     def _extend(self, input_ids: Tensor, cache: Cache, given: dict[str, Any], keep: int) -> CausalLMOutputWithPast:

@@ -12,14 +12,14 @@ from typing import Literal
 
 from torch import Tensor
 
-from ridgefill.edits import Change, Heads, Tail
+from ridgefill.edits import Change, Edit, Heads, Tail
 from ridgefill.errors import FillUsageError
 
 M = 512
 
 
 @dataclass(frozen=True)
-class Rescale:
+class Rescale(Edit):
     """Multiply what filled rows write by s_g. part: what is rescaled; m: how many tail rows measure it."""
 
     part: Literal["keys", "values"]

@@ -1,10 +1,9 @@
-"""What may change the keys and values that filled rows write: the protocol of corrections and splices."""
+"""What may change what filled rows leave behind: the base of corrections and splices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from torch import Tensor
 
@@ -24,8 +23,17 @@ class Tail:
     filled: Callable[[int], Heads]
 
 
-class Edit(Protocol):
-    """Changes what filled rows write, before the tail reads it."""
+class Edit:
+    """Changes what filled rows leave behind, before the tail reads it; by default nothing, in either kind of layer."""
 
-    def at(self, layer: int, tail: Tail) -> Change:
-        """The change for one late layer. Raises FillUsageError if it cannot be made there."""
+    def check(self, split: int, kinds: Sequence[str]) -> None:
+        """Refuse, with FillUsageError and before any work, a split or a model's kinds of layers it is not for."""
+
+    def at(self, layer: int, tail: Tail) -> Change | None:
+        """The change for one late attention layer. Raises FillUsageError if it cannot be made there."""
+
+    def offset(self, layer: int) -> Tensor | None:
+        """What the state of one late recurrent layer lacks where every row is filled: fp32 [heads, d_k, d_v].
+
+        It is added once, at the end of the prefix, times the filled rows' share of the state.
+        """

@@ -26,6 +26,13 @@ WIDTHS = (
     "intermediate_size",
     "vocab_size",
 )
+RECURRENT_WIDTHS = (
+    "linear_num_key_heads",
+    "linear_num_value_heads",
+    "linear_key_head_dim",
+    "linear_value_head_dim",
+    "linear_conv_kernel_dim",
+)
 
 
 def tokenizer_hash(tokenizer: Any) -> str:
@@ -45,6 +52,7 @@ def fingerprint(model: Any, tokenizer: Any | None = None) -> Fingerprint:
     config, family = model.config, family_of(model)
     rope = dict(getattr(config, "rope_parameters", None) or {})
     metadata = {name: getattr(config, name, None) for name in WIDTHS}
+    metadata |= {name: getattr(config, name) for name in RECURRENT_WIDTHS if hasattr(config, name)}
     metadata |= {"rope_theta": rope.pop("rope_theta", None), "layer_kinds": family.layer_kinds(config)}
     anchors = {
         "name": model_name(config),

@@ -22,9 +22,11 @@ def curves(
     sink_rows: int = 0,
     penalties: Sequence[float] = PENALTIES,
 ) -> dict[int, dict[float, float]]:
-    """split -> relative penalty λ̃ -> mean cosine over held-out rows, late layers, KV heads, keys and values.
+    """split -> relative penalty λ̃ -> mean cosine over held-out rows, late layers and heads of what they write.
 
-    `windows` are held-out token ids [n], at least one. Keys are compared before rotary, which turns both alike.
+    That is keys and values, or what enters a recurrent state: queries, keys, values and gates before the
+    convolution. `windows` are held-out token ids [n], at least one. Keys are compared before rotary, which turns
+    both alike.
     """
     family, first = family_of(model), min(ridges)
     layers = family.base(model).layers
@@ -32,12 +34,12 @@ def curves(
     with late_inputs(model, first) as run, torch.inference_mode():
         for ids in windows:
             inputs = [rows[sink_rows:] for rows in run(ids[None].to(model.device))]
-            written = [family.keys_values(layers[first + i], rows[None]) for i, rows in enumerate(inputs)]
+            written = [family.written(layers[first + i], rows[None]) for i, rows in enumerate(inputs)]
             for split, ridge in ridges.items():
                 for penalty in penalties:
                     predicted = ridge.predict(inputs[split - first].cpu(), penalty).to(inputs[0])
                     sums[split][penalty] += sum(
-                        _agreement(family.keys_values(layers[layer], predicted[None, :, i]), written[layer - first])
+                        _agreement(family.written(layers[layer], predicted[None, :, i]), written[layer - first])
                         for i, layer in enumerate(ridge.layers)
                     )
     rows = sum(len(ids) - sink_rows for ids in windows)
@@ -52,8 +54,8 @@ def best(curve: Mapping[float, float]) -> float:
     return max(sorted(curve), key=lambda penalty: curve[penalty])
 
 
-def _agreement(predicted: tuple[Tensor, Tensor], true: tuple[Tensor, Tensor]) -> float:
-    """Sum over rows of the mean cosine over heads, keys and values, each [1, n, KV, hd]."""
+def _agreement(predicted: tuple[Tensor, ...], true: tuple[Tensor, ...]) -> float:
+    """Sum over rows of the mean over parts, each [1, n, heads, width], of the mean cosine over their heads."""
     cosines = [
         cosine_similarity(mine.float(), theirs.float(), dim=-1).mean(-1)
         for mine, theirs in zip(predicted, true, strict=True)

@@ -25,6 +25,7 @@ from ridgefill.errors import FillUsageError
 from ridgefill.families import family_of
 from ridgefill.plan import TAIL, Fill, NoFill, Plan, Predictor, choose, make_plan
 from ridgefill.prompt import Prompt, read_prompt
+from ridgefill.recurrent import carry_filled
 from ridgefill.selection import Rows, Watch
 from ridgefill.sweep import CHUNK, Sweep, parts
 
@@ -79,7 +80,10 @@ def run(
     """
     arm, prompt = choose(fill, split, model), read_prompt(model, input_ids, attention_mask)
     plan = plan_of(model, arm, input_ids, attention_mask, tail, min_prompt)
-    watch = Watch(rows, prompt, plan)
+    kinds = family_of(model).layer_kinds(model.config)
+    watch = Watch(rows, prompt, plan, kinds)
+    for edit in edits:
+        edit.check(plan.split, kinds)
     if not 1 <= hold <= plan.tail:
         raise FillUsageError("too much is held back", expected=f"1 to {plan.tail} tokens", found=str(hold))
     cache = DynamicCache(config=model.config)
@@ -122,17 +126,20 @@ def _exact(model: Any, prompt: Prompt, cache: DynamicCache, chunk: int | None) -
 
 def lower(sweep: Sweep, split: int, chunk: int = CHUNK, watch: Watch | None = None) -> Tensor:
     """Every row through the layers below the split; the states [B, n, d] that enter it."""
-    n, states = sweep.prompt.length, []
+    n, padded, states = sweep.prompt.length, sweep.prompt.padded, []
     for part in parts(0, n, chunk):
         x, rows = sweep.embed(part), torch.arange(part.start, part.stop)
         for layer in range(split):
+            if sweep.is_recurrent(layer):
+                x = sweep.step(layer, x, None if padded is None else padded[:, part])
+                continue
             if watch is not None:
                 watch.see(layer, part, x)
             heads = sweep.heads(layer, x)
             if part.start == 0:
                 sweep.reserve(layer, n, heads[0])
             sweep.write(layer, part, part, heads)
-            x = sweep.through(layer, x, rows, rows, sweep.prompt.padded)
+            x = sweep.through(layer, x, rows, rows, padded)
         states.append(x)
     return torch.cat(states, 1)
 
@@ -157,6 +164,13 @@ def _late(
         n, columns = len(exact), torch.arange(len(exact))
         padded = None if padded is None else padded[:, exact]
     for layer in range(plan.split, plan.layers):
+        if sweep.is_recurrent(layer):
+            if isinstance(arm, NoFill):
+                x = sweep.step(layer, x, padded)
+            else:
+                with record_function("fill"):
+                    x = carry_filled(sweep, arm, layer, plan.prefix, state, exact, x, edits)
+            continue
         true = sweep.heads(layer, x)
         sweep.reserve(layer, n, true[0])
         if not isinstance(arm, NoFill):
@@ -179,7 +193,7 @@ def _fill(
         true=lambda m: (true[0][:, -tail.rows :][:, :m], true[1][:, -tail.rows :][:, :m]),
         filled=lambda m: filled(slice(plan.prefix, plan.prefix + m)),
     )
-    changes = [edit.at(layer, tail) for edit in edits]
+    changes = [change for edit in edits if (change := edit.at(layer, tail))]
     for part in parts(0, plan.prefix, CHUNK):
         heads = filled(part)
         for change in changes:
@@ -205,6 +219,9 @@ def extend(
     sweep = Sweep(model, Prompt(input_ids, positions, None), cache)
     x, rows = sweep.embed(slice(0, n)), torch.arange(n)
     for layer in range(len(sweep.base.layers)):
+        if sweep.is_recurrent(layer):
+            x = sweep.step(layer, x, None if padded is None else padded[:, -n:])
+            continue
         length = sweep.append(layer, rows, sweep.heads(layer, x))
         columns = torch.arange(length - n, length)
         # Padding stands on the left, so a shorter layer holds the last columns.

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ridgefill.errors import FillUsageError
+from ridgefill.families.base import FULL
 from ridgefill.plan import Plan
 from ridgefill.prompt import Prompt
 from ridgefill.selectors.base import Selector, View
@@ -19,7 +20,7 @@ Rows = Selector | Sequence[int] | Tensor | None
 class Watch:
     """Which rows are exact by choice; for a selector, keeps what the rows that ask enter its layers with."""
 
-    def __init__(self, rows: Rows, prompt: Prompt, plan: Plan) -> None:
+    def __init__(self, rows: Rows, prompt: Prompt, plan: Plan, kinds: Sequence[str]) -> None:
         """Raises FillUsageError for indices, layers or prompts that cannot be meant."""
         rows = rows.tolist() if isinstance(rows, Tensor) else rows
         self.prefix, self.asking, self._inputs = plan.prefix, range(0), dict[int, list[Tensor]]()
@@ -34,19 +35,20 @@ class Watch:
         if not bool(((self._given >= 0) & (self._given < plan.prefix)).all()):
             raise FillUsageError("an exact row is not in the prefix", expected=f"0 to {plan.prefix - 1}")
         if self._selector is not None:
-            self._ask(self._selector, plan)
+            self._ask(self._selector, plan, kinds)
 
-    def _ask(self, selector: Selector, plan: Plan) -> None:
+    def _ask(self, selector: Selector, plan: Plan, kinds: Sequence[str]) -> None:
         asks = selector.asks(plan.length, plan.prefix)
         # The prompt's last token is left to the model's own step, so it does not ask.
         self.asking = range(max(0, asks.start), min(plan.length - 1, asks.stop))
         if not self.asking:
             return
-        self._inputs = {layer: [] for layer in selector.layers if layer < plan.split}
+        lower = [layer for layer in selector.layers if layer < plan.split and kinds[layer] == FULL]
+        self._inputs = {layer: [] for layer in lower}
         if not self._inputs:
             raise FillUsageError(
                 f"the selector {selector.name} reads layers that are not below the split",
-                expected=f"a layer below {plan.split}",
+                expected=f"an attention layer below {plan.split}",
                 found=", ".join(map(str, selector.layers)),
                 hint="give it other layers",
             )

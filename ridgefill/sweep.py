@@ -12,9 +12,11 @@ from transformers import DynamicCache
 
 from ridgefill.attention import attend, received
 from ridgefill.families import family_of
+from ridgefill.families.base import RECURRENT
 from ridgefill.prompt import Prompt
 
 CHUNK = 1024  # rows that go through the layers together: their activations stay in the CPU's cache
+SEGMENT = 4096  # rows that a recurrent state is carried over at once: the scan makes matrices for each 64 of them
 
 
 class Sweep:
@@ -31,6 +33,7 @@ class Sweep:
         """
         self.family, self.prompt, self.cache = family_of(model), prompt.until(prompt.length - hold), cache
         self.base = self.family.base(model)
+        self.kinds = self.family.layer_kinds(model.config)
         like = self.base.embed_tokens(prompt.ids[:, :1])
         self.angles = self.family.angles(self.base, like, prompt.positions)
 
@@ -38,6 +41,10 @@ class Sweep:
         """The stream [B, n, d] that enters layer 0."""
         embedded: Tensor = self.base.embed_tokens(self.prompt.ids[:, rows])
         return embedded
+
+    def is_recurrent(self, layer: int) -> bool:
+        """Whether the layer carries one state, instead of a column for each row."""
+        return self.kinds[layer] == RECURRENT
 
     def heads(self, layer: int, x: Tensor) -> tuple[Tensor, Tensor]:
         """Keys before rotary and values, each [B, n, KV, hd], of rows that enter `layer` as `x` [B, n, d]."""
@@ -71,6 +78,25 @@ class Sweep:
             with record_function("attention"):
                 attended = attend(queries, store.keys, store.values, columns[part], padded)
             out[:, part] = self.family.finish(module, x[:, part], attended)
+        return out
+
+    def carry(self, layer: int, x: Tensor, padded: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The state of a recurrent layer over the next rows, at most SEGMENT, which enter it as `x` [B, n, d].
+
+        padded [B, n] as in `Prompt`. Gives what the rows read, [B, n, heads, d_v], and the logarithm of the gates
+        they apply, fp32 [B, n, heads].
+        """
+        module = self.base.layers[layer]
+        updates = self.family.updates(module, x, padded)
+        with record_function("recurrence"):
+            return self.family.scan(module, self.cache.layers[layer], updates), updates.decay
+
+    def step(self, layer: int, x: Tensor, padded: Tensor | None) -> Tensor:
+        """The next rows, which enter a recurrent layer as `x` [B, n, d], to the next layer's input."""
+        out = torch.empty_like(x)
+        for part in parts(0, x.shape[1], SEGMENT):
+            read, _ = self.carry(layer, x[:, part], None if padded is None else padded[:, part])
+            out[:, part] = self.family.finish(self.base.layers[layer], x[:, part], read)
         return out
 
     def received(self, layer: int, x: Tensor, rows: Tensor) -> Tensor:

@@ -12,10 +12,12 @@ from ridgefill.families.base import Family
 from ridgefill.families.dense import Dense
 from ridgefill.families.llama import Llama
 from ridgefill.families.qwen3 import Qwen3
+from ridgefill.families.qwen3_5 import Qwen35
 
 __all__ = ["FAMILIES", "Dense", "Family", "family_of"]
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (Llama(), Qwen3())}
+FAMILIES: dict[str, Family] = {family.name: family for family in (Llama(), Qwen3(), Qwen35())}
+_OF_TYPE = {kind: family for family in FAMILIES.values() for kind in family.model_types}
 
 
 def family_of(model_or_config: Any) -> Family:
@@ -25,7 +27,7 @@ def family_of(model_or_config: Any) -> Family:
     """
     config = getattr(model_or_config, "config", model_or_config)
     name = getattr(config, "model_type", None)
-    family = FAMILIES.get(str(name))
+    family = _OF_TYPE.get(str(name))
     if family is None:
         raise FillUsageError(
             f"the architecture {name!r} is not known",

@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
+
+FULL, RECURRENT = "full_attn", "recurrent"  # kinds of layers, in the words of the map folder
+
+
+@dataclass(frozen=True)
+class Updates:
+    """What rows bring to a recurrent layer's state, before anything is carried from row to row.
+
+    mixed [B, n, C]: queries, keys and values before the convolution; decay fp32 [B, n, heads]: the logarithm of
+    the gate that each row multiplies the state by; rate [B, n, heads]: how much of the row is written (beta).
+    """
+
+    mixed: Tensor
+    decay: Tensor
+    rate: Tensor
 
 
 class Family(ABC):
     """One architecture. B batch, n rows, d stream width, H query heads, KV key heads of width hd."""
 
-    name: str  # the config's `model_type`
+    name: str  # the family's name in map folders and, unless `model_types` says otherwise, the config's `model_type`
+
+    @property
+    def model_types(self) -> tuple[str, ...]:
+        """Every `model_type` that configs of this family have."""
+        return (self.name,)
 
     @abstractmethod
     def base(self, model: nn.Module) -> Any:
@@ -19,7 +40,7 @@ class Family(ABC):
 
     @abstractmethod
     def layer_kinds(self, config: Any) -> list[str]:
-        """The kind of each layer, first to last; today every one is "full_attn"."""
+        """The kind of each layer, first to last: FULL or RECURRENT."""
 
     @abstractmethod
     def stream_width(self, config: Any) -> int:
@@ -47,7 +68,25 @@ class Family(ABC):
 
     @abstractmethod
     def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
-        """After attention: `attended` [B, n, H, hd] and the layer input `x` to the output, both [B, n, d]."""
+        """After attention: `attended` [B, n, H, hd] and the layer input `x` to the output, both [B, n, d].
+
+        Of a recurrent layer `attended` is what `scan` gave for these rows.
+        """
+
+    def updates(self, layer: Any, x: Tensor, padded: Tensor | None) -> Updates:
+        """What rows that enter a recurrent layer as `x` [B, n, d] bring to its state; padded [B, n] bring nothing."""
+        raise NotImplementedError(f"{self.name} has no recurrent layer")
+
+    def scan(self, layer: Any, store: Any, updates: Updates) -> Tensor:
+        """Carry a recurrent layer's state in its cache `store` over the next rows; what they read, [B, n, heads, d_v].
+
+        The state is fp32. Memory grows with n, so callers give a long prompt in pieces.
+        """
+        raise NotImplementedError(f"{self.name} has no recurrent layer")
+
+    def written(self, layer: Any, x: Tensor) -> tuple[Tensor, ...]:
+        """What rows that enter a layer as `x` write or bring to its cache, each [B, n, heads, width]."""
+        return self.keys_values(layer, x)
 
     def check(self, config: Any) -> None:  # noqa: B027 - most families have no variant to refuse
         """Refuse, with FillUsageError, a variant of the architecture that this family cannot run."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ridgefill.errors import FillUsageError
-from ridgefill.families.base import Family
+from ridgefill.families.base import FULL, Family
 
 
 class Dense(Family):
@@ -18,7 +18,7 @@ class Dense(Family):
         return model.model
 
     def layer_kinds(self, config: Any) -> list[str]:
-        return ["full_attn"] * int(config.num_hidden_layers)
+        return [FULL] * int(config.num_hidden_layers)
 
     def stream_width(self, config: Any) -> int:
         return int(config.hidden_size)

@@ -12,11 +12,18 @@ from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
+    Qwen3_5ForCausalLM,
+    Qwen3_5TextConfig,
     Qwen3Config,
     Qwen3ForCausalLM,
 )
 
-CONFIGS = {"llama": (LlamaConfig, LlamaForCausalLM), "qwen3": (Qwen3Config, Qwen3ForCausalLM)}
+DENSE = ("llama", "qwen3")
+CONFIGS = {
+    "llama": (LlamaConfig, LlamaForCausalLM),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+    "qwen3_5": (Qwen3_5TextConfig, Qwen3_5ForCausalLM),
+}
 SIZES = {
     "vocab_size": 97,
     "hidden_size": 32,
@@ -31,18 +38,50 @@ SIZES = {
     "pad_token_id": 0,
     "tie_word_embeddings": False,
 }
+# What a family needs besides, or otherwise. Key and value heads of different widths show a state that is turned.
+OWN_SIZES: dict[str, dict[str, Any]] = {
+    "qwen3_5": {
+        "num_hidden_layers": 8,
+        "head_dim": 16,
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "linear_key_head_dim": 32,
+        "linear_value_head_dim": 12,
+    }
+}
+MEMORY = (4.0, 60.0, 1_000.0, 20_000.0)  # tokens that each head of a recurrent layer remembers
 
 
 def build_model(family: str, *, dtype: torch.dtype = torch.float32, seed: int = 0, **changes: Any) -> Any:
-    """A random model of `family` with 6 layers, d = 32, 4 query and 2 key heads; `changes` edit the config.
+    """A random model of `family` with d = 32, 4 query and 2 key heads, 6 or 8 layers; `changes` edit the config.
 
     Weights are 10 times wider than the default: with 0.02 attention is so flat that no mask error shows.
     """
     config_class, model_class = CONFIGS[family]
-    config = config_class(**{**SIZES, "initializer_range": 0.2, **changes})
+    config = config_class(**{**SIZES, **OWN_SIZES.get(family, {}), "initializer_range": 0.2, **changes})
     config._attn_implementation = "sdpa"
     torch.manual_seed(seed)
-    return model_class(config).to(dtype).eval().requires_grad_(False)
+    model = model_class(config)
+    if hasattr(config, "linear_num_value_heads"):
+        remember(model)
+    return model.to(dtype).eval().requires_grad_(False)
+
+
+@torch.no_grad()
+def remember(model: Any) -> None:
+    """Recurrent layers as in trained models: heads that forget at once beside heads that keep the whole prompt.
+
+    As initialised every head forgets within a few tokens, by its gate or because later rows overwrite half of what
+    they find, and no error of the state would show. Every token gets one large number in common, as in trained
+    models, which lets a head write little of each row.
+    """
+    model.model.embed_tokens.weight[:, 0] = 4
+    for net in (layer.linear_attn for layer in model.model.layers if hasattr(layer, "linear_attn")):
+        net.dt_bias.fill_(1.0)
+        rates = 1 / torch.tensor(MEMORY).repeat(len(net.A_log) // len(MEMORY))
+        net.A_log.copy_((rates / torch.nn.functional.softplus(net.dt_bias)).log())
+        net.in_proj_a.weight.mul_(0.2)
+        net.in_proj_b.weight[:, 0] = rates.log() / 8
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +90,7 @@ def tiny() -> Callable[..., Any]:
     return build_model
 
 
-@pytest.fixture(params=sorted(CONFIGS))
+@pytest.fixture(params=DENSE)
 def family_name(request: pytest.FixtureRequest) -> str:
     """Each dense family in turn."""
     return str(request.param)

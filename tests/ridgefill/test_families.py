@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import GPT2Config
+from transformers import DynamicCache, GPT2Config
 
 from ridgefill.errors import FillUsageError
 from ridgefill.families import FAMILIES, family_of
-from ridgefill.families.base import Family
+from ridgefill.families.base import FULL, RECURRENT, Family
 
 
 @pytest.mark.parametrize("changes", [{}, {"attention_bias": True}])
@@ -19,22 +19,50 @@ def test_contract(name: str, changes: dict[str, Any], tiny: Any, prompt: torch.T
     """Every family writes, bit for bit, what the model's own cache holds, and finishes a layer as it does."""
     model = tiny(name, **changes)
     family = family_of(model)
-    assert family.name == name == model.config.model_type
-    base = family.base(model)
+    assert family.name == name
+    assert model.config.model_type in family.model_types
+    base, kinds = family.base(model), family.layer_kinds(model.config)
     out = model(prompt, output_hidden_states=True)
-    assert len(family.layer_kinds(model.config)) == len(base.layers)
-    assert out.hidden_states[2].shape[-1] == family.stream_width(model.config)
-    x = out.hidden_states[2]
-    assert x.shape[-1] == family.block_in_width(model.config)
+    assert len(kinds) == len(base.layers)
+    number = kinds.index(FULL, 2)
+    layer, x, cached = base.layers[number], out.hidden_states[number], out.cache.layers[number]
+    assert x.shape[-1] == family.stream_width(model.config) == family.block_in_width(model.config)
     angles = family.angles(base, x, torch.arange(prompt.shape[1])[None])
-    keys, values = family.keys_values(base.layers[2], x)
-    assert torch.equal(family.rotate(keys, angles).transpose(1, 2), out.cache.layers[2].keys)
-    assert torch.equal(values.transpose(1, 2), out.cache.layers[2].values)
-    queries = family.rotate(family.queries(base.layers[2], x), angles).transpose(1, 2)
+    keys, values = family.keys_values(layer, x)
+    assert torch.equal(family.rotate(keys, angles).transpose(1, 2), cached.keys)
+    assert torch.equal(values.transpose(1, 2), cached.values)
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(family.written(layer, x), (keys, values), strict=True))
+    queries = family.rotate(family.queries(layer, x), angles).transpose(1, 2)
     attended = torch.nn.functional.scaled_dot_product_attention(
-        queries, out.cache.layers[2].keys, out.cache.layers[2].values, is_causal=True, enable_gqa=True
+        queries, cached.keys, cached.values, is_causal=True, enable_gqa=True
     )
-    assert torch.equal(family.finish(base.layers[2], x, attended.transpose(1, 2)), out.hidden_states[3])
+    assert torch.equal(family.finish(layer, x, attended.transpose(1, 2)), out.hidden_states[number + 1])
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_contract_of_recurrent_layers(name: str, tiny: Any, prompt: torch.Tensor) -> None:
+    """The state after all rows, and the next layer's input, are the model's own, bit for bit."""
+    model = tiny(name)
+    family = family_of(model)
+    base, kinds = family.base(model), family.layer_kinds(model.config)
+    out = model(prompt, output_hidden_states=True)
+    for number, kind in enumerate(kinds):
+        layer, x = base.layers[number], out.hidden_states[number]
+        assert kind in (FULL, RECURRENT)
+        if kind == FULL:
+            with pytest.raises((NotImplementedError, AttributeError)):
+                family.updates(layer, x, None)
+            continue
+        mine, own = DynamicCache(config=model.config).layers[number], out.cache.layers[number]
+        updates = family.updates(layer, x, None)
+        assert updates.decay.dtype == torch.float32
+        assert bool((updates.decay < 0).all())
+        read = family.scan(layer, mine, updates)
+        assert torch.equal(mine.recurrent_states[0], own.recurrent_states[0])
+        assert torch.equal(mine.conv_states[0], own.conv_states[0])
+        assert all(part.shape[:2] == x.shape[:2] for part in family.written(layer, x))
+        if number + 1 < len(kinds):  # the last hidden state is past the final norm
+            assert torch.equal(family.finish(layer, x, read), out.hidden_states[number + 1])
 
 
 def test_every_family_has_a_tiny_model(tiny: Any) -> None:
