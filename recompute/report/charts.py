@@ -17,6 +17,7 @@ from recompute.valued import Valued
 HEIGHT = 240  # of the field, px
 _NUMBER = re.compile(r"([+-]?\d+(?:[.,]\d+)?)\s*([KkM]?)\b")
 _TIMES = {"": 1.0, "k": 1024.0, "m": 1024.0**2}
+_SIDE_BY_SIDE = 40  # characters that fit under a plot on a phone
 _LOG_FROM = 10  # a range this many times its start is drawn by its logarithm
 
 
@@ -57,6 +58,11 @@ class Chart:
     missing: int
     height: int = HEIGHT
 
+    @property
+    def slanted(self) -> bool:
+        """Whether the labels of the x axis would run into each other side by side."""
+        return sum(len(label) + 2 for label, _ in self.x_ticks) > _SIDE_BY_SIDE
+
 
 Cells = Mapping[tuple[str, str], Estimate | None]
 
@@ -83,6 +89,9 @@ def _chart(plot: Plot, table: Table | None, values: Sequence[Valued]) -> Chart:
     bars = plot.kind == "bar"
     scale = Scale.over(numbers, zero=bars or _near_zero(numbers))
     places = _spread(labels) if bars else _placed(labels)
+    ticks = [(_number(label), place) for label, place in places.items()]
+    if len({text for text, _ in ticks}) < len(ticks) or "" in dict(ticks):
+        ticks = list(places.items())
     units = dict.fromkeys(UNITS[value.spec.unit] or value.spec.metric for _, value in mine)
     series = tuple(
         Series(
@@ -97,7 +106,7 @@ def _chart(plot: Plot, table: Table | None, values: Sequence[Valued]) -> Chart:
         series,
         plot.x,
         plot.y or (next(iter(units)) if len(units) == 1 else ""),
-        tuple((label, percent(place)) for label, place in places.items()),
+        tuple((text, percent(place)) for text, place in ticks),
         tuple((text, _down(place)) for text, place in scale.ticks()),
         _down(scale.at(0)) if scale.low <= 0 <= scale.high else float(HEIGHT),
         len(names) * len(labels) - sum(len(one.points) for one in series),
@@ -111,14 +120,13 @@ def _of(value: Valued, table: Table) -> bool:
 def _labels(name: str, table: Table) -> tuple[str, str]:
     """Row and column of a cell's id; a label may hold a slash, so the declared ones are looked for first."""
     cell = name[len(table.id) + 1 :]
-    if isinstance(table.columns, dict):
-        for column in sorted(table.columns, key=len, reverse=True):
-            if cell.endswith(f"/{column}"):
-                return cell[: -len(column) - 1], column
-    if isinstance(table.rows, dict):
-        for row in sorted(table.rows, key=len, reverse=True):
-            if cell.startswith(f"{row}/"):
-                return row, cell[len(row) + 1 :]
+    several = r"(?:#\d+)?"  # one of several values of a cell is a column by itself
+    for column in sorted(table.columns, key=len, reverse=True) if isinstance(table.columns, dict) else ():
+        if found := re.fullmatch(rf"(.*)/({re.escape(column)}{several})", cell, re.DOTALL):
+            return found[1], found[2]
+    for row in sorted(table.rows, key=len, reverse=True) if isinstance(table.rows, dict) else ():
+        if cell.startswith(f"{row}/"):
+            return row, cell[len(row) + 1 :]
     row, _, column = cell.rpartition("/")
     return row, column
 
@@ -143,6 +151,12 @@ def _placed(labels: Sequence[str]) -> dict[str, float]:
         known = [log(number) for number in known]
     scale = Scale.over(known, room=0.08)
     return {label: scale.at(number) for label, number in zip(labels, known, strict=True)}
+
+
+def _number(label: str) -> str:
+    """The number a label says, as it says it; "" for none."""
+    found = _NUMBER.search(label)
+    return found[0].strip() if found else ""
 
 
 def _said(label: str) -> float | None:

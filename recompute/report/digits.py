@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from math import floor, log10
 
 from recompute.estimate import Estimate
+from recompute.rounding import spell
 from recompute.spec import Unit
 
 DIGITS = 5
 UNITS: dict[Unit, str] = {"": "", "percent": "%", "points": "points"}
-
-
-def decimal(number: Fraction, places: int) -> str:
-    """A rational to so many places, ties to even, with an ASCII sign; a negative number rounded to zero has none."""
-    whole = round(abs(number) * 10**places)
-    digits = f"{whole:0{places + 1}d}"
-    sign = "-" if number < 0 and whole else ""
-    return sign + (f"{digits[:-places]}.{digits[-places:]}" if places else digits)
 
 
 def places_for(estimate: Estimate) -> int:
@@ -32,7 +24,7 @@ def value_text(estimate: Estimate | None, places: int | None = None) -> str:
     """The value; "" where there is none."""
     if estimate is None or estimate.value is None:
         return ""
-    return decimal(estimate.value, places_for(estimate) if places is None else places)
+    return spell(estimate.value, places_for(estimate) if places is None else places)
 
 
 def interval_text(estimate: Estimate | None, places: int | None = None) -> str:
@@ -41,6 +33,6 @@ def interval_text(estimate: Estimate | None, places: int | None = None) -> str:
         return ""
     shown = places_for(estimate) if places is None else places
     low, high = estimate.ends
-    left = "(-inf" if low is None else f"[{decimal(low, shown)}"
-    right = "inf)" if high is None else f"{decimal(high, shown)}]"
+    left = "(-inf" if low is None else f"[{spell(low, shown)}"
+    right = "inf)" if high is None else f"{spell(high, shown)}]"
     return f"{left}, {right}"

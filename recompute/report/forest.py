@@ -12,7 +12,7 @@ from recompute.estimate import Estimate
 from recompute.report.digits import interval_text, value_text
 from recompute.report.scale import Scale, percent
 
-_RULE = re.compile(r"(<=|>=|==|<|>)\s*([+-]?\d+(?:\.\d+)?)")
+_RULE = re.compile(r".*: (<=|>=|==|<|>) ([+-]?\d+(?:\.\d+)?) ", re.DOTALL)  # as `recompute.rules.Rule.words` writes it
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Panel:
 
 def threshold(rule: str) -> tuple[str, Fraction] | None:
     """Comparator and number of a rule in words; None when it has none."""
-    found = _RULE.search(rule)
+    found = _RULE.match(rule)
     return (found[1], Fraction(found[2])) if found else None
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ledger.findings import Finding, error, exit_code
-from recompute.decided import Decided, Verdict
+from ledger.findings import Finding, exit_code
+from recompute.decided import Decided
 from recompute.lineage import Link
 from recompute.reported import Plot, Reported
 from recompute.standing import Checked
@@ -42,9 +42,9 @@ class Report:
 
     @property
     def all_findings(self) -> tuple[Finding, ...]:
-        """The check's own findings, then those of predictions nothing may be concluded from, then of single numbers."""
-        inadmissible = (_inadmissible(one) for one in self.decided if one.verdict is Verdict.INADMISSIBLE)
-        return (*self.findings, *inadmissible, *(checked.finding(strict=self.strict) for checked in self.checked))
+        """The check's own findings, then those of predictions, then those of single numbers."""
+        of_predictions = (decided.finding() for decided in self.decided)
+        return (*self.findings, *of_predictions, *(checked.finding(strict=self.strict) for checked in self.checked))
 
     @property
     def exit_code(self) -> int:
@@ -60,8 +60,3 @@ class Report:
     def verdicts(self) -> dict[str, int]:
         """How many predictions have each verdict."""
         return dict(sorted(Counter(decided.verdict.value for decided in self.decided).items()))
-
-
-def _inadmissible(decided: Decided) -> Finding:
-    name = f"{decided.claim}/{decided.prediction}"
-    return error("inadmissible", f"entry {decided.entry}", f"INADMISSIBLE {name}: {decided.why}", exit_code=1)

@@ -5,11 +5,18 @@
   const texts = new Map();
 
   // What many traces share is on the page once; an opened trace shows a copy of it in its place.
+  const copy = (link) => {
+    const node = document.querySelector(link.getAttribute("href")).cloneNode(true);
+    node.removeAttribute("id");
+    return node;
+  };
   const fill = (inside) => {
-    for (let more; (more = inside.querySelector("a.more")); ) {
-      const copy = document.querySelector(more.getAttribute("href")).cloneNode(true);
-      copy.removeAttribute("id");
-      more.replaceWith(copy);
+    for (let more; (more = inside.querySelector("a.more")); ) more.replaceWith(copy(more));
+    for (const query of inside.querySelectorAll("p.query")) {
+      const literals = [...query.querySelectorAll("code")];
+      const whole = copy(query.querySelector("a"));
+      whole.querySelectorAll("b").forEach((blank, at) => blank.replaceWith(literals[at].textContent));
+      query.replaceWith(whole);
     }
   };
   document.addEventListener("toggle", (event) => {
@@ -17,7 +24,7 @@
   }, true);
 
   const text = (row) => {
-    if (!texts.has(row)) texts.set(row, row.textContent.toLowerCase());
+    if (!texts.has(row)) texts.set(row, (row.rows[0].textContent + row.querySelector("td[colspan]").firstElementChild?.textContent).toLowerCase());
     return texts.get(row);
   };
   const show = () => {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,17 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from ledger.errors import visible
-from ledger.findings import Finding, Severity
+from ledger.findings import Severity
 from recompute.decided import Decided
 from recompute.report.charts import charts
 from recompute.report.digits import interval_text, value_text
 from recompute.report.forest import panels
 from recompute.report.model import Report
 from recompute.report.plain import ordered
+from recompute.report.queries import numbered, split
 from recompute.report.rows import described, how, rows
 from recompute.report.steps import steps_of
-from recompute.report.summary import ledger_line, numbers_line, outcome, predictions_line
+from recompute.report.summary import ledger_line, outcome, worth_a_look
 
 _HERE = Path(__file__).parent
 
@@ -37,19 +38,19 @@ def to_html(report: Report) -> str:
     return html.render(
         report=report,
         outcome=outcome(report),
-        numbers=numbers_line(report),
-        predictions=predictions_line(report),
         ledger=ledger_line(report),
-        wrong=sum(checked.fails(strict=report.strict) for checked in report.checked),
-        findings=_findings(report),
+        errors=sum(one.severity is Severity.ERROR for one in report.all_findings),
+        numbers_failing=sum(checked.fails(strict=report.strict) for checked in report.checked),
+        findings=worth_a_look(report),
         panels=panels(report.decided),
         claims=_by_claim(report.decided),
+        anchors={one.id: number for number, one in enumerate(report.decided, start=1)},
         charts=charts(report),
         rows=table,
         failing=sum(row.fails for row in table),
         steps=steps,
         shared=[number for number in range(len(steps.steps)) if steps.shared(number)],
-        queries=_repeated(value.query for value in values),
+        forms=numbered(value.query for value in values),
         machines=_alike(report.machine),
         style=style,
         script=script,
@@ -58,6 +59,7 @@ def to_html(report: Report) -> str:
     )
 
 
+@cache
 def _environment() -> Environment:
     """Everything that is printed into the page is one visible line, then escaped."""
     environment = Environment(
@@ -68,7 +70,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(lines=_lines, described=described, how=how, value=value_text, interval=interval_text)
+    environment.filters.update(
+        lines=_lines, split=split, described=described, how=how, value=value_text, interval=interval_text
+    )
     return environment
 
 
@@ -77,23 +81,11 @@ def _lines(text: str) -> Markup:
     return Markup("\n").join(escape(visible(line)) for line in text.split("\n"))
 
 
-def _findings(report: Report) -> list[Finding]:
-    """All but the notes of numbers that match: those are rows of the values table."""
-    of_numbers = report.all_findings[len(report.findings) :]
-    return [*report.findings, *(one for one in of_numbers if one.severity is not Severity.NOTE)]
-
-
 def _by_claim(decided: Iterable[Decided]) -> dict[str, list[Decided]]:
     claims: dict[str, list[Decided]] = {}
     for one in decided:
         claims.setdefault(one.claim, []).append(one)
     return claims
-
-
-def _repeated(texts: Iterable[str]) -> dict[str, int]:
-    """A number for each text that is there more than once, in the order they are met."""
-    often = [text for text, times in Counter(texts).items() if text and times > 1]
-    return {text: number for number, text in enumerate(often)}
 
 
 def _alike(machine: Mapping[str, Any]) -> list[tuple[list[str], Any]]:

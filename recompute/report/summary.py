@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ledger.findings import Finding, Severity
 from recompute.report.model import Report
 
 # Exit code -> a word or two, and what it means.
@@ -42,6 +43,14 @@ def ledger_line(report: Report) -> str:
         return "no ledger: nothing stands behind these numbers"
     verdict = report.ledger["verdict"] or "not checked"
     return f"{verdict}, {_count(report.ledger['entries'], 'entry', 'entries')}, head {report.ledger['head']}"
+
+
+def worth_a_look(report: Report) -> list[Finding]:
+    """Errors, then warnings, then the check's own notes; numbers that match and predictions are told elsewhere."""
+    found = [one for one in report.all_findings if one.severity is not Severity.NOTE]
+    errors = [one for one in found if one.severity is Severity.ERROR]
+    warnings = [one for one in found if one.severity is Severity.WARNING]
+    return [*errors, *warnings, *(one for one in report.findings if one.severity is Severity.NOTE)]
 
 
 def _count(number: int, one: str, many: str = "") -> str:

@@ -9,12 +9,12 @@ from ledger.findings import Severity
 from recompute.decided import Decided
 from recompute.report.digits import interval_text, value_text
 from recompute.report.model import Report
-from recompute.report.summary import ledger_line, numbers_line, outcome, predictions_line
+from recompute.report.summary import ledger_line, numbers_line, outcome, predictions_line, worth_a_look
 
 
 def to_text(report: Report, *, width: int = 0) -> str:
     """The report, ending in a newline. A line is one record; claims are cut to `width` columns unless it is 0."""
-    lines = [*_head(report), *_findings(report)]
+    lines = [*_head(report), *(one.line() for one in worth_a_look(report) if one.severity is not Severity.NOTE)]
     claims = list(_claims(report))
     lines += [line if not width or len(line) <= width else f"{line[: width - 3]}..." for line in claims]
     return "\n".join(lines) + "\n"
@@ -26,11 +26,6 @@ def _head(report: Report) -> Iterator[str]:
     if report.ledger:
         yield visible(f"reached: {report.ledger['reached']}")
         yield visible(f"limits: {report.ledger['limits']}")
-
-
-def _findings(report: Report) -> Iterator[str]:
-    for severity in (Severity.ERROR, Severity.WARNING):
-        yield from (finding.line() for finding in report.all_findings if finding.severity is severity)
 
 
 def _claims(report: Report) -> Iterator[str]:

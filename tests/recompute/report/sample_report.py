@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -11,9 +11,10 @@ from ledger.findings import note, warning
 from recompute.decided import Decided, Verdict
 from recompute.estimate import Estimate
 from recompute.lineage import Edge, Link
-from recompute.report.digits import decimal
+from recompute.query import query
 from recompute.report.model import Report
 from recompute.reported import Plot, Reported, Table
+from recompute.rounding import spell
 from recompute.spec import Spec
 from recompute.standing import Checked, Standing
 from recompute.valued import Valued
@@ -46,21 +47,10 @@ def estimate(value: str, half: str = "0.03", **more: Any) -> Estimate:
     return Estimate(middle, 60, 5, ends, (0.0004, 0.0005), 10_000, **more)
 
 
-def query(run: str, metric: str, arms: Iterable[str]) -> str:
-    """The SQL of a value, as the study's tables would be asked."""
-    names = ", ".join(f"'{arm}'" for arm in arms)
-    return (
-        "SELECT arm, task, stratum, sample_id, repeat, value, status\n"
-        f"FROM samples\nWHERE run_id = '{run}' AND metric = '{metric}' AND arm IN ({names})\n"
-        "  AND task = 'long_documents'\nORDER BY stratum, sample_id, repeat, arm"
-    )
-
-
 def valued(name: str, spec: Spec, found: Estimate | None, run: str = "a1", refused: str = "") -> Valued:
     """A value of one run."""
     files = {f"records/{run}/samples.parquet": digest(run)}
-    asked = query(run, spec.metric, filter(None, (spec.arm, spec.baseline)))
-    return Valued(name, spec, found, refused, asked, 120, {}, (run,), files, digest(name))
+    return Valued(name, spec, found, refused, query(spec, run), 120, {}, (run,), files, digest(name))
 
 
 def lineage(value: Valued, worst: Edge = Edge.OK) -> Link:
@@ -73,7 +63,8 @@ def lineage(value: Valued, worst: Edge = Edge.OK) -> Link:
     finish = Link("finish", f"entry {6 + len(run)}", f"samples sha256 {digest(run)[:16]}", Edge.OK)
     ran = Link("run", run, "arms exact, map; finished", Edge.OK, (start, finish))
     samples = Link("samples", f"records/{run}/samples.parquet", f"{value.rows} rows read", Edge.OK, (ran,))
-    asked = Link("query", digest(value.query)[:12], f"{value.rows} rows", Edge.OK, (samples,))
+    told = f"{value.rows} rows: {' '.join(value.query.split())}"
+    asked = Link("query", value.spec.metric, told, Edge.OK, (samples,))
     analysis = Link("analysis", value.spec.statistic, "BCa, 10000 resamples, 5 strata", Edge.OK, (asked,))
     return Link("number", value.id, "recomputed now", Edge.OK, (analysis,))
 
@@ -86,7 +77,7 @@ def checked(value: Valued, line: int, standing: Standing = Standing.MATCH, **mor
     numbers = (None, None, None) if found is None or found.ends is None else (found.value, *found.ends)
     slots = []
     for slot, number in zip(("value", "low", "high"), numbers, strict=True):
-        text = {"printed": decimal(number, 3), "recomputed": decimal(number, 6)} if number is not None else {}
+        text = {"printed": spell(number, 3), "recomputed": spell(number, 6)} if number is not None else {}
         given = {"standing": standing, **text, **more} if slot == "value" else {"standing": Standing.MATCH, **text}
         slots.append(Checked(**{**where, "slot": slot, "rule": "3 decimals, ties to even", **given}))
     return tuple(slots[:1] if found is None else slots)
@@ -98,7 +89,7 @@ def split_table() -> list[Valued]:
     for index, split in enumerate(SPLITS):
         for arm in ARMS:
             spec = Spec(statistic="paired_difference", metric="loss", arm=arm, baseline="Exact", where={"split": index})
-            cells.append(valued(f"split/{split}/{arm}", spec, estimate(LOSS[arm][index])))
+            cells.append(valued(f"split/{split}/{arm}", spec, estimate(LOSS[arm][index], "0.17")))
         spec = Spec(statistic="mean", metric="agreement", arm="Map", unit="percent", where={"split": index})
         cells.append(valued(f"split/{split}/Agreement", spec, estimate(f"{84 + 3 * index}.25", "1.7")))
     return cells
@@ -110,7 +101,7 @@ def speed_table() -> list[Valued]:
         valued(
             f"speed/{length}/{arm}",
             Spec(statistic="median", metric="ttft", arm=arm, task="ttft", length=1024 * 2**index),
-            estimate(SECONDS[arm][index], "0.08"),
+            estimate(SECONDS[arm][index], "0.38"),
             run="b22",
         )
         for index, length in enumerate(LENGTHS)
@@ -119,32 +110,34 @@ def speed_table() -> list[Valued]:
 
 
 def decisions() -> list[Decided]:
-    """Eight predictions of four claims, every verdict among them."""
+    """Eight predictions of four claims, every verdict among them, and a claim that predicts nothing."""
     loss = Spec(statistic="paired_difference", metric="loss", arm="Map", baseline="Identity")
     speed = Spec(statistic="ratio_of_medians", metric="ttft", arm="Exact", baseline="Map")
     bound = Spec(statistic="non_inferiority", metric="retrieved", arm="Map", baseline="Exact", unit="points")
     one_sided = Estimate(Fraction(-1, 2), 138, 13, (Fraction(-9, 5), None), (0.1, None), 10_000)
 
-    def one(name: str, verdict: Verdict, rule: str, spec: Spec | None, found: Estimate | None, **more: Any) -> Decided:
-        claim, prediction = name.split("/")
+    def one(name: str, verdict: Verdict, rule: str, spec: Spec, found: Estimate | None, **more: Any) -> Decided:
+        claim, _, prediction = name.partition("/")
         told = {"C1": "A fitted map loses less than the identity.", "C2": "Filling is faster where prompts are long."}
         text = told.get(claim, "Retrieval from the filled region is kept.")
-        why = more.pop("why", "all of the interval is on one side of the threshold")
-        value = valued(name, spec, found) if spec else None
-        return Decided(claim, prediction, verdict, text, rule, why, 2 + len(more), more.get("outcome"), value)
+        words = f"{spec.statistic} of {spec.metric}, {spec.arm} against {spec.baseline}: {rule} (95 % BCa interval)"
+        why = more.pop("why", f"all of the interval is {rule}")
+        value = valued(name, spec, found) if found else None
+        entry = 2 + int(claim[1:])
+        return Decided(claim, prediction, verdict, text, f"{words}, n = 60, seeds 0", why, entry, value=value, **more)
 
+    confirmed, late = Verdict.CONFIRMED, "registered in entry 19, after run a1 was started in entry 12"
     return [
-        one("C1/P1", Verdict.CONFIRMED, "paired_difference of loss < 0, by its interval", loss, estimate("-0.447")),
-        one("C1/P2", Verdict.REFUTED, "paired_difference of loss < -0.5, by its interval", loss, estimate("-0.21")),
-        one("C1/P3", Verdict.INCONCLUSIVE, "paired_difference of loss < 0.01", loss, estimate("0.012", "0.09")),
-        one("C2/P1", Verdict.CONFIRMED, "ratio_of_medians of ttft > 1.3", speed, estimate("1.517", "0.04")),
-        one("C2/P2", Verdict.DEVIATED, "ratio_of_medians of ttft > 1.5", speed, estimate("1.553", "0.02"),
-            outcome=Verdict.CONFIRMED, why="decided by the rule as amended in entry 14"),
-        one("C3/P1", Verdict.CONFIRMED, "non_inferiority of retrieved > -2", bound, one_sided),
-        one("C3/P2", Verdict.INADMISSIBLE, "non_inferiority of retrieved > -1", bound, estimate("-0.4", "0.9"),
-            why="registered in entry 19, after its run started in entry 12"),
-        one("C4/P1", Verdict.UNRUN, "mean of retrieved >= 0.9", None, None, why="no finished run is about it"),
-    ]  # fmt: skip
+        one("C1/P1", confirmed, "< 0", loss, estimate("-0.447")),
+        one("C1/P2", Verdict.REFUTED, "< -0.5", loss, estimate("-0.21"), why="none of the interval is < -0.5"),
+        one("C1/P3", Verdict.INCONCLUSIVE, "< 0.01", loss, estimate("0.012", "0.09"), why="the interval allows both"),
+        one("C2/P1", confirmed, "> 1.3", speed, estimate("1.517", "0.04")),
+        one("C2/P2", Verdict.DEVIATED, "> 1.5", speed, estimate("1.553", "0.02"), outcome=confirmed),
+        one("C3/P1", confirmed, "> -2", bound, one_sided),
+        one("C3/P2", Verdict.INADMISSIBLE, "> -1", bound, estimate("-0.4", "0.9"), why=late),
+        one("C4/P1", Verdict.UNRUN, ">= 0.9", bound, None, why="no run about it was started"),
+        one("C5", Verdict.INADMISSIBLE, "> 0", bound, None, why="exploratory, and predicts nothing", aside=True),
+    ]
 
 
 def standing_of_each(cells: list[Valued]) -> list[Checked]:
@@ -237,9 +230,17 @@ def large(count: int = 1400) -> Report:
     """A study of so many values of five runs in one table, each with a query of its own."""
     cells = []
     for index in range(count):
-        spec = Spec(statistic="paired_difference", metric=f"metric_{index % 35}", arm=f"Arm {index % 40}", baseline="X")
+        spec = Spec(
+            statistic="paired_difference",
+            metric=f"metric_{index % 35}",
+            arm=f"Arm {index % 40}",
+            baseline="Exact",
+            task="long_documents",
+            run=f"{index % 5:016x}",
+            where={"row": index},
+        )
         number = Fraction(index * 7919 % 20011, 20011) - Fraction(1, 3)
-        cells.append(valued(f"t/Row {index // 8}/Column {index % 8}", spec, estimate(str(number)), f"run{index % 5}"))
+        cells.append(valued(f"t/Row {index // 8}/Column {index % 8}", spec, estimate(str(number)), spec.run))
     found = [one for index, cell in enumerate(cells) for one in checked(cell, 10 + index // 8)]
     return Report(
         study="large",
@@ -254,7 +255,17 @@ def renamed(name: str) -> Report:
     """A small study in which every name that a person chooses is this one."""
     spec = Spec(statistic="mean", metric=name, arm=name, where={name: name})
     value = valued(f"t/{name}/{name}", spec, estimate("0.5"), run=name, refused="")
-    decided = Decided("C1", "P1", Verdict.CONFIRMED, name, f"mean of {name} > 0.1", name, 2, None, value)
+    decided = Decided(
+        "C1",
+        "P1",
+        Verdict.CONFIRMED,
+        name,
+        f"mean of {name}, {name}: > 0.1 (95 % BCa interval), n = 60, seeds any",
+        name,
+        2,
+        None,
+        value,
+    )
     table = Table(id="t", file="f.md", name=name, rows={name: name}, columns={name: name})
     return Report(
         study=name,
