@@ -62,11 +62,11 @@ class Equation:
         if self.granule is not None and left.value is not None:
             unit = 100 * self.granule / self.items(numbers)
             below = floor(left.value / unit)
-            near = ((k * unit, float(k * self.granule)) for k in (below, below + 1))
-            return " or ".join(f"{spell(percent, places)} (k = {k:g})" for percent, k in near)
-        box, _ = self.range(numbers)
-        ends = [spell(box.low, places), spell(box.high, places)]
-        return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+            near = [k for k in (below, below + 1) if Box.of(left).holds(k * unit)] or [below, below + 1]
+            return " or ".join(f"{spell(k * unit, places)} (k = {float(k * self.granule):g})" for k in near)
+        box, sure = self.range(numbers)
+        ends = dict.fromkeys((spell(box.low, places), spell(box.high, places)))
+        return ("" if sure else "within ") + " to ".join(ends)
 
 
 def parse(text: str) -> Equation:

@@ -13,7 +13,7 @@ from functools import reduce
 from ledger.errors import UsageProblem
 from recompute.boxes import Box
 
-DEEPEST = 50  # far below what Python's own stack holds
+DEEPEST = 200  # far below what Python's own stack holds
 ZERO = Box.point(0)
 
 

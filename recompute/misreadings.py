@@ -72,6 +72,8 @@ def _meant(case: Case, misprint: Callable[[Printed], Iterable[Misprint]]) -> str
     for words, number in misprint(case.number):
         if case.holds(number):
             return f"{words} in {_name(case.left)}"
+    if case.equation.granule is not None:
+        return ""  # nearly every other number of items would do
     for name, bound in case.bounds.items():
         for words, number in misprint(case.numbers[name]):
             if case.holds_with(name, number):
@@ -97,6 +99,7 @@ def _other_kind(case: Case) -> str:
         ast.Sub: [
             ("it is the relative change in percent, not the difference", f"100 * ({a} / {b} - 1)"),
             ("it is the ratio, not the difference", f"{a} / {b}"),
+            ("it is the ratio of the two changes, not their difference", f"((100 + {a}) / (100 + {b}) - 1) * 100"),
         ],
         ast.Div: [
             ("it is the difference, not the ratio", f"{a} - {b}"),
@@ -146,7 +149,7 @@ def _other_n(case: Case) -> str:
         return ""
     near = [n + off for size in range(1, NEAR_N + 1) for off in (-size, size) if n + off > 0]
     fits = [other for other in near if case.holds_as(str(other))]
-    return f"n = {' or '.join(map(str, sorted(fits)))} would fit, not {n}" if fits else ""
+    return f"n = {' or '.join(map(str, sorted(fits[:2])))} would fit, not {n}" if fits else ""
 
 
 def _transposed(case: Case) -> str:
@@ -157,4 +160,4 @@ def _typed(case: Case) -> str:
     return _meant(case, misprints.typed)
 
 
-CAUSES = (_sign, _other_kind, _factor, _truncated, _neighbour, _other_n, _transposed, _typed)
+CAUSES = (_sign, _other_n, _other_kind, _factor, _truncated, _neighbour, _transposed, _typed)
