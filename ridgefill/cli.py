@@ -10,6 +10,8 @@ from ledger.console import LazyGroup, guard
 COMMANDS: dict[str, tuple[str, str]] = {
     "ledger": ("ledger.cli:ledger", "Register claims, append, verify, prove, publish: the hash-chained ledger."),
     "run": ("runs.cli:run", "Plan, start, resume, rerun, compare and list the runs of a study."),
+    "recompute": ("recompute.cli:recompute", "Recompute every number from sealed samples, check print, decide claims."),
+    "trace": ("recompute.commands.trace:trace", "Follow one number back to the bytes it came from."),
     "audit": ("provenance.cli:audit", "Check every pin of a study and of its finished runs against the disk."),
     "maps": ("ridgefill.commands.maps:maps", "Fit, inspect, verify, convert and cost the ridge maps."),
     "generate": ("ridgefill.commands.generate:generate", "Generate text with a filled prefill."),

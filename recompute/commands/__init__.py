@@ -1,0 +1,1 @@
+"""The commands of `recompute`: thin, each over one part."""
