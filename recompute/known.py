@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping, Sequence
 
 from ledger.errors import CannotCheck, UsageProblem
 from recompute.sources import Source
 from recompute.spec import Spec
+from runs.crosscheck import nearest
 
 Triple = tuple[str, str, str]  # arm, task, metric
 Holding = Mapping[Triple, Sequence[Source]]
@@ -47,12 +47,5 @@ def _tell(spec: Spec, arm: str, holding: Holding) -> None:
         if name and name not in known:
             anywhere = name in {triple[place] for triple in holding}
             others = f" with {', '.join(dict.fromkeys(n for n in (arm, spec.task) if n))}" if anywhere else ""
-            raise UsageProblem(f"no samples of the {what} {name!r}{others}", expected=nearest(name, known))
+            raise UsageProblem(f"no samples of the {what} {name!r}{others}{nearest(name, known)}")
         left = [triple for triple in left if not name or triple[place] == name]
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The names most like it, or else all of them as far as a line holds them."""
-    names = sorted(known)
-    close = get_close_matches(name, names, n=3, cutoff=0.6)
-    return " or ".join(close) if close else ", ".join(names[:8]) + (f" and {len(names) - 8} more" if names[8:] else "")

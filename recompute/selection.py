@@ -96,10 +96,13 @@ def _values(columns: Columns, spec: Spec, items: NDArray[Any]) -> tuple[NDArray[
 
 def _hold_spelling(tasks: Sequence[str], samples: Sequence[str]) -> None:
     """Refuse two ids of a task that a person would read as one."""
+    plain = {sample: _plain(sample) for sample in set(samples)}
+    if len(set(plain.values())) == len(plain):
+        return
     seen: dict[tuple[str, str], str] = {}
     alike = []
     for task, sample in dict.fromkeys(zip(tasks, samples, strict=True)):
-        other = seen.setdefault((task, _plain(sample)), sample)
+        other = seen.setdefault((task, plain[sample]), sample)
         if other != sample:
             alike.append(f"{other!r} and {sample!r}")
     _refuse("spelled in two ways", alike, "give every arm's samples the same ids")

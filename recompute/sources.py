@@ -20,7 +20,7 @@ from runs.history import History, Run
 from runs.home import RECORDS, SAMPLES
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
     """One file of samples.
 

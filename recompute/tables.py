@@ -65,6 +65,17 @@ def load(sources: Sources, file: Path | None = None, *, threads: int | None = No
     Raises UsageProblem for a file from outside that cannot be read, Differs when a file changes meanwhile.
     """
     tables = Tables(_connect(file, threads))
+    try:
+        _fill_all(tables, sources)
+    except BaseException:
+        tables.database.close()
+        if file:
+            file.unlink(missing_ok=True)  # half of the tables is none
+        raise
+    return tables
+
+
+def _fill_all(tables: Tables, sources: Sources) -> None:
     columns = [f"{column.name} {_TYPES[str(column.type)]}" for column in SCHEMA]
     tables.database.execute(f"CREATE TABLE records ({', '.join(columns)}, file VARCHAR, place BIGINT, counts BOOLEAN)")
     place = 0
@@ -82,7 +93,6 @@ def load(sources: Sources, file: Path | None = None, *, threads: int | None = No
     for view in (SAMPLES, ARMS, PAIRS):
         tables.database.execute(view)
     tables.database.execute("SET lock_configuration = true")
-    return tables
 
 
 def _connect(file: Path | None, threads: int | None) -> duckdb.DuckDBPyConnection:
@@ -97,17 +107,19 @@ def _connect(file: Path | None, threads: int | None) -> duckdb.DuckDBPyConnectio
 
 def _sealed(source: Source) -> pa.Table:
     """The rows of a run. Whether they are what was sealed has been checked; whether they are samples, not yet."""
+    data = source.read()
     try:
-        file = pq.ParquetFile(pa.BufferReader(source.read()), read_dictionary=_REPEATED)
-        found = {column.name: str(column.type) for column in file.schema_arrow.remove_metadata()}
+        schema = pq.read_schema(pa.BufferReader(data))
+        if not schema.equals(SCHEMA, check_metadata=False):
+            raise UsageProblem(
+                f"{source.name} holds no samples",
+                expected=", ".join(f"{column.name} {column.type}" for column in SCHEMA),
+                found=", ".join(f"{column.name} {column.type}" for column in schema),
+            )
         # Not read_table: threads of its scan can abort the process at exit (apache/arrow#39862).
-        table = file.read(use_threads=False)
+        return pq.ParquetFile(pa.BufferReader(data), read_dictionary=_REPEATED).read(use_threads=False)
     except pa.ArrowException as wrong:
         raise UsageProblem(f"{source.name} is no Parquet file", found=one_line(wrong)) from None
-    missing = [column.name for column in SCHEMA if column.name not in found]
-    if missing:
-        raise UsageProblem(f"{source.name} holds no samples", expected="columns " + ", ".join(missing))
-    return table.select(SCHEMA.names)
 
 
 def _outside(source: Source, data: Data, kinds: dict[str, tuple[str, str]]) -> pa.Table:
@@ -137,8 +149,7 @@ def _insert(tables: Tables, source: Source, table: pa.Table, place: int) -> None
     tables.database.register("fresh", wanted)
     columns = ", ".join(SCHEMA.names)
     tables.database.execute(
-        f"INSERT INTO records SELECT {columns}, ?, place, (arm, task, metric) IN (FROM fresh) "  # noqa: S608
-        "FROM incoming ORDER BY place",
+        f"INSERT INTO records SELECT {columns}, ?, place, (arm, task, metric) IN (FROM fresh) FROM incoming",  # noqa: S608
         [source.name],
     )
     tables.database.unregister("incoming")
@@ -169,4 +180,22 @@ def _fill(tables: Tables, name: str, columns: dict[str, str], rows: Iterable[dic
 
 def one_line(error: Exception) -> str:
     """What a library said, without its drawing of the place."""
-    return str(error).split("\n")[0]
+    return " ".join(str(error).split("LINE 1:")[0].split())
+
+
+def ask(tables: Tables, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The columns and rows of one query of a person's. Raises UsageProblem for what is none, or would write."""
+    try:
+        statements = duckdb.extract_statements(sql)
+        if [statement.type for statement in statements] != [duckdb.StatementType.SELECT]:
+            kinds = ", ".join(statement.type.name for statement in statements)
+            raise UsageProblem("only one query is answered", expected="SELECT", found=kinds or "nothing")
+        # A SELECT may hold an INSERT, so its kind alone says nothing.
+        tables.database.execute("BEGIN TRANSACTION READ ONLY")
+        try:
+            answer = tables.database.execute(sql)
+            return [column[0] for column in answer.description or ()], answer.fetchall()
+        finally:
+            tables.database.execute("ROLLBACK")
+    except duckdb.Error as error:
+        raise UsageProblem(f"DuckDB: {one_line(error)}", hint='"SHOW TABLES", "DESCRIBE samples"') from None

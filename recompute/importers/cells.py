@@ -20,7 +20,7 @@ _STATUS = (*get_args(Status), "skipped")
 
 
 def name(raw: Raw, column: Sequence[Any]) -> list[str]:
-    """Texts as they are, whole numbers as their digits; no value is an empty text, which only a stratum may be."""
+    """Texts as they are, whole numbers as their digits."""
     return [_name(raw, row, cell) for row, cell in enumerate(column)]
 
 
@@ -28,7 +28,7 @@ def id_kind(raw: Raw, column: Sequence[Any]) -> str:
     """Whether ids are "text" or "number"; "" where the format does not tell. Refuses a mixture, and a missing id."""
     kinds: dict[type, int] = {}
     for row, cell in enumerate(column):
-        if cell is None or cell == "":
+        if cell == "":
             raise raw.refuse(row, "a sample without an id")
         kinds.setdefault(type(cell), row)
     if len(kinds) > 1:
@@ -79,8 +79,6 @@ def detail(raw: Raw, column: Sequence[Any], fields: Mapping[str, Sequence[Any]])
 
 
 def _name(raw: Raw, row: int, cell: Any) -> str:
-    if cell is None:
-        return ""
     if isinstance(cell, bool) or not isinstance(cell, str | int):
         raise raw.refuse(row, "no name", expected="text or a whole number", found=repr(cell))
     return str(cell)

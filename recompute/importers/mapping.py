@@ -12,8 +12,8 @@ import pyarrow as pa
 from ledger.errors import UsageProblem
 from recompute.importers.base import Raw
 from recompute.importers.cells import detail, id_kind, name, number, status, whole
-from recompute.known import nearest
 from recompute.reported import Data
+from runs.crosscheck import nearest
 from runs.record import SCHEMA
 
 SHOWN = 5
@@ -74,13 +74,13 @@ def mapped(raw: Raw, told: Data) -> Mapped:
 
 
 def _column(raw: Raw, told: Data, ours: str) -> Sequence[Any]:
-    """The values of one of our columns: mapped, constant, of the same name, or what it is when nothing is said."""
-    if ours in told.columns:
-        return raw.columns[told.columns[ours]]
+    """The values of one of our columns: mapped, constant, of the same name, or what it is where nothing is said."""
     if ours in told.constants:
         return [told.constants[ours]] * len(raw.places)
-    if ours in raw.columns:
-        return raw.columns[ours]
+    theirs = told.columns.get(ours, ours)
+    if theirs in raw.columns:
+        column = raw.columns[theirs]
+        return [_DEFAULTS[ours] if cell is None else cell for cell in column] if ours in _DEFAULTS else column
     if ours in _DEFAULTS:
         return [_DEFAULTS[ours]] * len(raw.places)
     raise UsageProblem(
@@ -92,13 +92,13 @@ def _column(raw: Raw, told: Data, ours: str) -> Sequence[Any]:
 def _hold_names(raw: Raw, told: Data) -> None:
     for ours in (*told.columns, *told.constants):
         if ours not in OURS and not (ours.startswith(DETAIL) and ours in told.columns):
-            raise UsageProblem(f"{raw.name}: no column of ours is called {ours!r}", expected=nearest(ours, OURS))
+            raise UsageProblem(f"{raw.name}: no column of ours is called {ours!r}{nearest(ours, set(OURS))}")
     both = told.columns.keys() & told.constants.keys()
     if both:
         raise UsageProblem(f"{raw.name}: in `columns` and in `constants`", found=", ".join(sorted(both)))
     for theirs in (*told.columns.values(), *told.where):
         if theirs not in raw.columns:
-            raise UsageProblem(f"{raw.name} has no column {theirs!r}", expected=nearest(theirs, raw.columns))
+            raise UsageProblem(f"{raw.name} has no column {theirs!r}{nearest(theirs, set(raw.columns))}")
 
 
 def _chosen(raw: Raw, told: Data) -> Raw:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from recompute.reported import Data
+from recompute.sources import Sources
 
 STUDY = """
 name = "toy-study"
@@ -133,3 +139,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     _at_home(tmp_path, monkeypatch)
     assert os.environ["XDG_CACHE_HOME"].startswith(str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def outside(home: Path) -> Callable[..., Sources]:
+    """`outside(rows, ...)` writes each list of rows, in our columns, as a file of JSON lines and gives the sources."""
+
+    def make(*tables: Sequence[Mapping[str, Any]]) -> Sources:
+        told = []
+        for number, rows in enumerate(tables):
+            name = f"data-{number}.jsonl"
+            (home / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+            told.append(Data(file=name))
+        return Sources.of(home, None, told)
+
+    return make
