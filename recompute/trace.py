@@ -46,7 +46,7 @@ class Tracer:
         samples = tuple(self._sampled(name, digest) for name, digest in valued.files.items())
         selected = f"{valued.rows} rows: {' '.join(valued.query.split())}" if valued.query else "none was made"
         edge = Edge.FAIL if valued.refused else Edge.OK
-        query = Link("query", valued.spec.metric, selected, edge if valued.rows else Edge.FAIL, samples)
+        query = Link("query", valued.spec.metric, selected, edge, samples)
         analysis = Link("analysis", valued.spec.statistic, _analysis(valued), edge, (query,))
         return Link("number", valued.id, _number(valued), edge, (analysis,))
 

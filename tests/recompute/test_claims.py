@@ -512,3 +512,39 @@ def test_without_the_samples_nothing_is_concluded(finished: Path) -> None:
     assert "samples.parquet" in decided.why
     spared = replace(decided, aside=True)
     assert (decided.finding().exit_code, spared.finding().exit_code) == (1, 0)
+
+
+def test_names_that_the_study_does_not_have(finished: Path) -> None:
+    """The runner refuses to start on them; a ledger from elsewhere may hold them."""
+    history = read_history(finished)
+    ((version, claim),) = history.claims.items()
+    (prediction,) = claim.predictions
+    for changed, verdict, told in (
+        ({"metric": "lose"}, Verdict.INADMISSIBLE, "lose"),
+        ({"arm": "identity-5"}, Verdict.UNRUN, "no run of these arms and this task"),
+        ({"task": "count"}, Verdict.UNRUN, "no run of these arms and this task"),
+    ):
+        asked = prediction.model_copy(update=changed)
+        history.claims[version] = claim.model_copy(update={"predictions": [asked]})
+        values = recomputed(Sources.of(finished, history, ()), prediction_specs(history))
+        (decided,) = decide(history, values, seeds_of(finished, history))
+        assert (decided.verdict, told in decided.why) == (verdict, True), decided.why
+
+
+def test_seeds_that_cannot_be_read_are_told(finished: Path) -> None:
+    history = read_history(finished)
+    values = recomputed(Sources.of(finished, history, ()), prediction_specs(history))
+    (decided,) = decide(history, values, {})
+    assert (decided.verdict, decided.why.endswith("; its seeds could not be read")) == (Verdict.REFUTED, True)
+    samples = finished / "records" / history.runs[0].id / "samples.parquet"
+    samples.write_bytes(samples.read_bytes()[:-1])
+    assert seeds_of(finished, history) == {}
+
+
+def test_a_study_all_of_whose_claims_are_retracted(finished: Path, run_command: Any) -> None:
+    assert run_command(finished, "ledger", "retract", "C1", "--reason", "wrong").returncode == 0
+    history = read_history(finished)
+    values = recomputed(Sources.of(finished, history, ()), prediction_specs(history))
+    (decided,) = decide(history, values, seeds_of(finished, history))
+    assert (decided.verdict, decided.aside) == (Verdict.INADMISSIBLE, True)
+    assert decided.why.startswith("retracted in entry 4: wrong; run")

@@ -239,6 +239,7 @@ def test_an_amended_study_file_is_not_mistaken_for_an_edited_one(finished: Path,
     study.write_text(study.read_text() + "\n# longer\n")
     assert run_command(finished, "ledger", "amend", "claims.toml", "--reason", "a remark").returncode == 0
     assert run_command(finished, "ledger", "checkpoint").returncode == 0
+    assert run_command(finished, "run", "start").returncode == 0
     history = read_history(finished)
     values = recomputed(Sources.of(finished, history, ()), prediction_specs(history))
     link = lineage(values["C1/p1@1"], history, finished)
@@ -246,6 +247,9 @@ def test_an_amended_study_file_is_not_mistaken_for_an_edited_one(finished: Path,
     assert "has another registered version by now" in _told(link, "pin study study.toml")
     assert "before the start, amended since: " in _told(link, "claim C1")
     assert _told(link, "checkpoint checkpoints/5.note").startswith("covers 5 entries")
+    again = lineage(values["C1/p1"], history, finished)
+    assert _not_ok(again) == {}
+    assert _told(again, "checkpoint checkpoints/head.note").startswith("covers 8 entries")
 
 
 def test_many_values_of_one_run_hash_each_file_once(
