@@ -71,11 +71,7 @@ class _Binder:
             if isinstance(place, str):
                 row, column = (label, "") if what == "row" else ("", label)
                 self.missing(table, grid.line, f"{table.id}/{label}", row, column, place)
-            elif (
-                what == "column"
-                or isinstance(named, dict)
-                or any(cell.text.strip() for cell in grid.rows[place][table.labels :])
-            ):
+            else:
                 found.append((label, table.named(axis, label), place))
         return found
 
