@@ -10,6 +10,8 @@ from recompute.printed import Printed
 from recompute.reported import REFERENCE
 
 GAP = "..."
+_SPACE = r"(?:\s|~|\\,|&nbsp;)+"
+_OPEN, _CLOSE = "$*_{", "$*_}"
 BLANK = re.compile(r"\?+|…|TODO|TBD|XX+")  # what stands for a number that is still to be written
 
 
@@ -33,7 +35,7 @@ class Finder:
     _starts: dict[int, Printed] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._starts = {at: number for number in self.numbers for at in _starts(number)}
+        self._starts = {at: number for number in self.numbers for at in range(self._opening(number), number.start + 1)}
 
     def find(self, text: str) -> tuple[list[list[Hit]], str]:
         """Every place where a cite stands, as its hits; where there is none, how far it agrees, in words."""
@@ -48,7 +50,7 @@ class Finder:
         done, at = furthest
         line = self.prose.count("\n", 0, at) + 1
         stands = " ".join(self.prose[at : at + 30].split())
-        return found, f"line {line} agrees up to {stands!r}" if done else "none of it is there"
+        return found, f"line {line} goes on with {stands!r}" if done else "none of it is there"
 
     def _candidates(self, first: str | tuple[str, str]) -> Iterator[int]:
         if isinstance(first, str):
@@ -77,12 +79,25 @@ class Finder:
             number = self._starts.get(place)
             mark = None if number else BLANK.match(self.prose, place)
             if number:
-                for end in range(number.end, _digits_end(number) - 1, -1):
+                for end in range(self._closing(number), _digits_end(number) - 1, -1):
                     for rest in self._walk(tokens, at + 1, end, reached):
                         yield [Hit(*token, number, number.start, number.end), *rest]
             elif mark:
                 for rest in self._walk(tokens, at + 1, mark.end(), reached):
                     yield [Hit(*token, None, mark.start(), mark.end()), *rest]
+
+    def _opening(self, number: Printed) -> int:
+        """Where a number may be said to begin: a cite need not hold the marks around it."""
+        start = number.start
+        while start and self.prose[start - 1] in _OPEN:
+            start -= 1
+        return start
+
+    def _closing(self, number: Printed) -> int:
+        end = number.end
+        while end < len(self.prose) and self.prose[end] in _CLOSE:
+            end += 1
+        return end
 
     def _next_line_end(self, place: int) -> int:
         """A gap ends in the next line at the latest."""
@@ -110,14 +125,9 @@ def _literals(text: str) -> list[str | tuple[str, str]]:
 
 
 def _pattern(literal: str) -> str:
-    """A literal as a pattern in which white space is any white space."""
-    return r"\s+".join(re.escape(part) for part in re.split(r"\s+", literal))
-
-
-def _starts(number: Printed) -> range:
-    """Where a number may be said to begin: a cite may hold the dollar before it."""
-    lead = len(number.text) - len(number.text.lstrip("$ "))
-    return range(number.start, number.start + lead + 1)
+    """A literal as a pattern in which white space is any white space, and a percent sign may be TeX's."""
+    words = (re.escape(word).replace("%", r"\\?%") for word in re.split(r"\s+", literal))
+    return _SPACE.join(words)
 
 
 def _digits_end(number: Printed) -> int:
