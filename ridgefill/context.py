@@ -17,10 +17,13 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from ridgefill.edits import Edit
 from ridgefill.errors import FillUsageError
+from ridgefill.families import family_of
+from ridgefill.families.base import RECURRENT
 from ridgefill.plan import TAIL, Fill, NoFill, Plan, Predictor, choose
 from ridgefill.schedule import extend, plan_of, run
 from ridgefill.selection import Rows
 
+GUESSING = ("assistant_model", "prompt_lookup_num_tokens")  # options that run tokens which may be taken back
 _filled: WeakSet[Any] = WeakSet()
 
 
@@ -140,5 +143,12 @@ def _generate(model: Any, generate: Any, *args: Any, **given: Any) -> Any:
         raise FillUsageError(
             "prefill_chunk_size hides where the prompt ends, and so its tail",
             hint="leave it out and give `filling` chunk=",
+        )
+    guessing = [name for name in GUESSING if given.get(name) or getattr(config, name, None)]
+    if guessing and RECURRENT in family_of(model).layer_kinds(model.config):
+        raise FillUsageError(
+            f"{guessing[0]} rolls the cache back, which recurrent layers cannot",
+            expected="decoding of one token at a time",
+            cause="a recurrent state keeps nothing of how it was before",
         )
     return generate(*args, **given)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ridgefill.errors import FillUsageError
 from ridgefill.families import family_of
+from ridgefill.families.base import FULL
 from ridgefill.maps import Maps
 from ridgefill.prompt import Prompt
 
@@ -111,6 +112,12 @@ def make_plan(model: Any, arm: Predictor | NoFill | None, prompt: Prompt, tail: 
     if arm is None:
         return Plan(length, layers, layers, length, "no fill was asked for")
     check_split(model.config, arm.split)
+    if isinstance(arm, NoFill) and FULL not in family_of(model).layer_kinds(model.config)[: arm.split]:
+        raise FillUsageError(
+            "no fill needs an attention layer below the split, which knows how long the prompt was",
+            expected=f"a split above {family_of(model).layer_kinds(model.config).index(FULL)}",
+            found=str(arm.split),
+        )
     least = 2 * tail if least is None else least
     if shortest <= least:
         because = f"its {shortest} tokens are not more than min_prompt, {least}"

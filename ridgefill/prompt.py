@@ -70,7 +70,8 @@ def read_prompt(model: Any, ids: Tensor, mask: Tensor | None = None) -> Prompt:
 
 
 def _refuse_unmarked_padding(model: Any, ids: Tensor) -> None:
-    pad, bos = model.config.pad_token_id, model.config.bos_token_id
+    config = model.config.get_text_config()
+    pad, bos = config.pad_token_id, config.bos_token_id
     # A prompt may rightly start with a token that is also the padding, if every prompt of the batch does.
     starts = ids[:, 0] == pad
     if pad is not None and bool(starts.any()) and (pad != bos or not bool(starts.all())):

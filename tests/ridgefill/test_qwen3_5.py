@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, DynamicCache, Qwen3_5Config, Qwen3_5TextConfig
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    DynamicCache,
+    Qwen3_5Config,
+    Qwen3_5TextConfig,
+)
 
 from ridgefill import recurrent, sweep
 from ridgefill.context import filling
@@ -298,3 +304,30 @@ def test_layers_and_rotary_of_unknown_kinds_are_refused_by_name(model: Any, tiny
     model.config.layer_types = ["linear_attention"] * 7 + ["sliding_attention"]
     with pytest.raises(FillUsageError, match=r"unknown kind.*sliding_attention"):
         prefill(model, Identity(SPLIT), ids_of(65), tail=TAIL)
+
+
+@pytest.mark.parametrize("guess", ["assistant_model", "prompt_lookup_num_tokens"])
+def test_a_cache_that_must_be_rolled_back_is_refused(guess: str, model: Any) -> None:
+    """Before the prefill; transformers itself notices after it."""
+    worked: list[int] = []
+    model.model.layers[0].mlp.register_forward_hook(lambda *_: worked.append(1))
+    option = {guess: model if guess == "assistant_model" else 3}
+    with filling(model, Identity(SPLIT), tail=TAIL), pytest.raises(FillUsageError, match=f"{guess} rolls the cache"):
+        model.generate(ids_of(65), max_new_tokens=5, **option)
+    assert not worked
+    with pytest.raises(RuntimeError, match="crop"):  # and so it must be: the stock cache cannot either
+        prefill(model, Identity(SPLIT), ids_of(65), tail=TAIL).crop(-1)
+
+
+def test_no_fill_below_the_first_attention_layer_is_refused(model: Any) -> None:
+    """The cache's length is that of its first attention layer, which would be short."""
+    with pytest.raises(FillUsageError, match="a split above 3"):
+        prefill(model, NoFill(3), ids_of(65), tail=TAIL)
+
+
+def test_the_model_for_text_and_images_is_refused(model: Any) -> None:
+    text = model.config.to_dict()
+    vision = {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 32}
+    whole = AutoModelForImageTextToText.from_config(Qwen3_5Config(text_config=text, vision_config=vision))
+    with pytest.raises(FillUsageError, match=r"text and images.*AutoModelForCausalLM"):
+        prefill(whole, Identity(SPLIT), ids_of(65), tail=TAIL)
