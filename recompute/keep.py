@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from hashlib import sha256
@@ -13,6 +13,8 @@ from typing import Any
 
 import orjson
 
+from ledger.errors import EnvironmentProblem
+from ledger.files import write_whole
 from recompute.estimate import Estimate
 
 FORMAT = 1
@@ -52,14 +54,9 @@ def read_kept(file: Path, digest: str) -> dict[str, Kept]:
 def write_kept(file: Path, digest: str, kept: Mapping[str, Kept]) -> None:
     """Write the file whole and rename it; a folder that cannot be written is no failure."""
     body = orjson.dumps({address: _packed(one) for address, one in kept.items()})
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=".values-")
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(_head(body, digest) + b"\n" + body)
-        Path(draft).replace(file)
-    except OSError:
-        return
+    # A folder that is a file is no reason to fail either.
+    with suppress(EnvironmentProblem, OSError):
+        write_whole(file, _head(body, digest) + b"\n" + body)
 
 
 def _head(body: bytes, digest: str) -> bytes:

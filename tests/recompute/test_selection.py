@@ -272,7 +272,13 @@ def test_a_spec_that_cannot_be_evaluated_is_refused_in_one_line(
     outside: Make, wrong: Mapping[str, Any], said: str
 ) -> None:
     rows = [
-        {"arm": arm, "task": task, "metric": metric, "sample_id": f"s{i}", "value": i * (0.3 if arm == "filled" else 0.1)}
+        {
+            "arm": arm,
+            "task": task,
+            "metric": metric,
+            "sample_id": f"s{i}",
+            "value": i * (0.3 if arm == "filled" else 0.1),
+        }
         for arm in ("filled", "stock")
         for task, metric in (("qa", "loss"), ("sums", "exact"))
         for i in range(2)
