@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from ledger.errors import UsageProblem
 from runs import tasks
 from runs.engines.base import Answer, Generate
 from runs.tasks.base import Sample
@@ -279,6 +280,26 @@ def test_filled_is_exact_for_every_tail(name: str, drawn: Any, data: Mapping[str
             assert other.detail["filled"] is filled
 
 
+@pytest.mark.parametrize("name", ["niah_single_1", "niah_multiquery", "qa_2"])
+def test_filled_only_draws_again_only_what_was_not_filled(
+    name: str, drawn: Any, data: Mapping[str, Path], real: Tokens
+) -> None:
+    task = _task(name, filled_only=True, tail=300)
+    assert not all(sample.detail["filled"] for sample in drawn(name, 1024))
+    for before in drawn(name, 1024)[:8]:
+        sample = task.sample(before.id, data, 0, real.encode)
+        assert sample.detail["filled"]
+        assert sample.detail["needles_end"] <= sample.length - 300
+        if before.detail["needles_end"] <= before.length - 300:
+            assert sample.request == before.request
+
+
+def test_evidence_that_cannot_be_filled_is_one_line(data: Mapping[str, Path], real: Tokens) -> None:
+    with pytest.raises(UsageProblem, match="the evidence never lay before the last 512 tokens") as problem:
+        _task("niah_single_1", filled_only=True, length=600).sample("0000", data, 0, real.encode)
+    assert "\n" not in problem.value.line()
+
+
 def test_needles_come_to_lie_in_every_part_of_the_text(drawn: Any) -> None:
     ends = [sample.detail["needles_end"] / sample.length for sample in drawn("niah_single_1", 4096)]
     assert min(ends) < 0.25
@@ -301,6 +322,7 @@ def test_chat_and_prefix_stand_around_the_prompt_and_count(data: Mapping[str, Pa
 SCRIPT = """
 import hashlib, sys
 from pathlib import Path
+from ledger.errors import UsageProblem
 from runs import tasks
 data = {name: Path(where) for name, where in zip(("essays", "squad", "hotpot"), sys.argv[1:])}
 digest = hashlib.sha256()

@@ -197,6 +197,8 @@ def test_our_words_pass_as_a_users_would(tmp_path: Path) -> None:
         ("vt", {"length": 3000, "tail": 0}, "greater than or equal to 1"),
         ("niah_single_2", {"length": 3000}, "essays"),
         ("vt", {"length": 3000, "essays": "x"}, "essays"),
+        ("cwe", {"length": 3000, "filled_only": True}, "filled_only"),
+        ("fwe", {"length": 3000, "filled_only": True}, "filled_only"),
     ],
 )
 def test_parameters_that_cannot_be_meant_are_refused(name: str, parameters: dict[str, Any], told: str) -> None:

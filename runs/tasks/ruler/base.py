@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
+from ledger.errors import UsageProblem
 from runs.engines.base import GENERATE, Answer, Generate
 from runs.tasks.base import Encode, Sample, Task, Value
 from runs.tasks.ruler.fit import largest
@@ -21,6 +22,21 @@ from runs.tasks.ruler.wording import OURS, Wordings, read_wordings
 from runs.tasks.ruler.words import source
 
 _PROMPT = "{prompt}"
+TRIES = 300
+
+
+@dataclass(frozen=True)
+class Key:
+    """Which sample: everything that is drawn for it depends on this alone. attempt: above 0 where it is drawn again."""
+
+    task: str
+    seed: int
+    number: int
+    attempt: int = 0
+
+    def source(self, *parts: str) -> Random:
+        """Random numbers for one part of the sample."""
+        return source(self.task, self.seed, self.number, self.attempt, *parts)
 
 
 @dataclass(frozen=True)
@@ -42,7 +58,8 @@ class Ruler(Task):
     """One of the 13 tasks.
 
     length: tokens of prompt and answer together, as the arm's tokenizer counts them; samples: how many for each
-    seed; tail: the rows that `filled` in a row's detail is about; chat: what stands around the prompt, such as a
+    seed; tail: the rows that `filled` in a row's detail is about; filled_only: draw a sample again until it is
+    filled, for claims about what lies in the prefix; chat: what stands around the prompt, such as a
     chat model's turns; answer_prefix: begin the answer for the model, as upstream does; templates: a data set with
     other words for the prompts (`runs.tasks.ruler.wording`).
 
@@ -56,6 +73,7 @@ class Ruler(Task):
     length: int
     samples: int = Field(ge=1)
     tail: int = Field(default=512, ge=1)
+    filled_only: bool = False
     chat: str = _PROMPT + "\n"
     answer_prefix: bool = True
     templates: str = ""
@@ -84,28 +102,40 @@ class Ruler(Task):
         return (self.templates,) if self.templates else ()
 
     @abstractmethod
-    def draft(self, seed: int, number: int, data: Mapping[str, Path], words: Wordings) -> Draft:
-        """One sample, drawn from seed and number alone. Raises Problem when its data cannot be read."""
-
-    def source(self, *parts: str | int) -> Random:
-        """Random numbers for this kind of task, by seed, number and what they are for."""
-        return source(type(self).__name__, *parts)
+    def draft(self, key: Key, data: Mapping[str, Path], words: Wordings) -> Draft:
+        """One sample, drawn from its key alone. Raises Problem when its data cannot be read."""
 
     def worth(self, prediction: str, references: Sequence[str]) -> float:
         """The official scorer, from 0 to 1."""
         return match_all(prediction, references)
 
     def ids(self, data: Mapping[str, Path], seed: int) -> list[str]:
-        found = [f"{number:04}" for number in range(self.samples)]
-        self._draft(found[-1], data, seed)  # whatever is wrong with the data is told before the run
-        return found
+        # Whatever is wrong with the data is told before the run.
+        self.draft(self._key(seed, 0), data, self._words(data))
+        return [f"{number:04}" for number in range(self.samples)]
 
-    def _draft(self, id: str, data: Mapping[str, Path], seed: int) -> Draft:  # noqa: A002
-        words = read_wordings(data[self.templates]) if self.templates else OURS
-        return self.draft(seed, int(id), data, words)
+    def _key(self, seed: int, number: int, attempt: int = 0) -> Key:
+        return Key(type(self).__name__, seed, number, attempt)
+
+    def _words(self, data: Mapping[str, Path]) -> Wordings:
+        return read_wordings(data[self.templates]) if self.templates else OURS
 
     def sample(self, id: str, data: Mapping[str, Path], seed: int, encode: Encode) -> Sample:  # noqa: A002
-        draft = self._draft(id, data, seed)
+        words = self._words(data)
+        for attempt in range(TRIES):
+            found = self._grown(id, self.draft(self._key(seed, int(id), attempt), data, words), encode)
+            if found.detail["filled"] or not self.filled_only:
+                return found
+        raise UsageProblem(
+            f"the evidence never lay before the last {self.tail} tokens",
+            expected=f"it to, in one of {TRIES} draws",
+            found=f"prompts of {found.length} tokens",
+            cause="the length is too small for such a tail, or the task's evidence reaches to the end",
+            hint="set another length or tail in study.toml, or filled_only = false",
+        )
+
+    def _grown(self, id: str, draft: Draft, encode: Encode) -> Sample:  # noqa: A002
+        """The draft with as much filler as fits."""
         before, _, after = self.chat.partition(_PROMPT)
         after += draft.begin if self.answer_prefix else ""
 

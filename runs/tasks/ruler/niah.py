@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import ClassVar
 
-from runs.tasks.ruler.base import Draft, Ruler
+from runs.tasks.ruler.base import Draft, Key, Ruler
 from runs.tasks.ruler.haystack import Haystack, distractors, essay, noise
 from runs.tasks.ruler.wording import Needles, Wordings, filled
 from runs.tasks.ruler.words import fresh
@@ -23,8 +23,8 @@ class Niah(Ruler):
     n_values: ClassVar[int] = 1
     n_queries: ClassVar[int] = 1
 
-    def draft(self, seed: int, number: int, data: Mapping[str, Path], words: Wordings) -> Draft:
-        numbers, taken = self.source(seed, number), set[str]()
+    def draft(self, key: Key, data: Mapping[str, Path], words: Wordings) -> Draft:
+        numbers, taken = key.source(), set[str]()
         values = {
             fresh(numbers, self.key_kind, taken): [fresh(numbers, self.value_kind, taken) for _ in range(self.n_values)]
             for _ in range(self.n_keys)
@@ -32,7 +32,7 @@ class Niah(Ruler):
         asked = numbers.sample(list(values), self.n_queries)
         needles = [self._needle(words.haystack, name, value) for name in values for value in values[name]]
         numbers.shuffle(needles)
-        hay = self.haystack(self.source(seed, number, "haystack"), data, words.haystack, taken)
+        hay = self.haystack(key.source("haystack"), data, words.haystack, taken)
         depths = hay.places(numbers, len(needles))
         answers = tuple(value for name in asked for value in values[name])
         wording = words.niah_one if len(answers) == 1 else words.niah_many

@@ -14,10 +14,11 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_valid
 
 from ledger.errors import CannotCheck, UsageProblem
 from ledger.events import one_line
-from runs.tasks.ruler.base import Draft, Ruler
+from runs.tasks.ruler.base import Draft, Key, Ruler
 from runs.tasks.ruler.marked import Marked, joined
 from runs.tasks.ruler.scoring import match_part
 from runs.tasks.ruler.wording import Wordings
+from runs.tasks.ruler.words import source
 
 T = TypeVar("T")
 Said = Annotated[str, Field(min_length=1)]
@@ -60,7 +61,7 @@ class Questions(Ruler):
     def corpus(self, path: Path) -> Corpus:
         """Read the data set's file. Raises CannotCheck or UsageProblem."""
 
-    def draft(self, seed: int, number: int, data: Mapping[str, Path], words: Wordings) -> Draft:
+    def draft(self, key: Key, data: Mapping[str, Path], words: Wordings) -> Draft:
         corpus = self.corpus(data[self.questions])
         if len(corpus.questions) < self.samples:
             raise UsageProblem(
@@ -70,16 +71,16 @@ class Questions(Ruler):
                 hint="set fewer samples in study.toml",
             )
         order = list(range(len(corpus.questions)))
-        self.source(seed).shuffle(order)
-        question = corpus.questions[order[number]]
-        numbers, near = self.source(seed, number), list(question.near)
+        source(key.task, key.seed).shuffle(order)
+        question = corpus.questions[order[key.number]]
+        numbers, near = key.source(), list(question.near)
         rest = list(set(range(len(corpus.documents))) - {*question.kept, *near})
         numbers.shuffle(near)
         numbers.shuffle(rest)
         shown = (*question.kept, *near, *rest)
         return Draft(
             lambda units: words.qa.ask(
-                _numbered(corpus, shown[:units], question.evidence, self.source(seed, number, "order")),
+                _numbered(corpus, shown[:units], question.evidence, key.source("order")),
                 query=question.text,
             ),
             words.qa.answer_prefix,

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 
-from runs.tasks.ruler.base import Draft, Ruler
+from runs.tasks.ruler.base import Draft, Key, Ruler
 from runs.tasks.ruler.haystack import noise
 from runs.tasks.ruler.marked import Marked
 from runs.tasks.ruler.wording import Wording, Wordings, filled
@@ -26,8 +26,8 @@ class VariableTracking(Ruler):
 
     answer_tokens = 30
 
-    def draft(self, seed: int, number: int, data: Mapping[str, Path], words: Wordings) -> Draft:
-        numbers, hay = self.source(seed, number), noise(words.haystack.noise)
+    def draft(self, key: Key, data: Mapping[str, Path], words: Wordings) -> Draft:
+        numbers, hay = key.source(), noise(words.haystack.noise)
         shown, value, chain = _chain(numbers, letters=3)
         context = hay.hide(EXAMPLE_NOISE, chain, hay.places(numbers, len(chain)))
         example = f"{_asked(words.vt, context, value).text}\n{_begun(words.vt, value)} {' '.join(shown)}\n\n"

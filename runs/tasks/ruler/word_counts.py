@@ -1,4 +1,4 @@
-"""cwe and fwe: which words come up most often? The evidence is the whole text."""
+"""cwe and fwe: which words come up most often? The evidence is the whole text, so no draw would be `filled`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import string
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
+from typing import Literal
 
 from pydantic import Field
 
-from runs.tasks.ruler.base import Draft, Ruler
+from runs.tasks.ruler.base import Draft, Key, Ruler
 from runs.tasks.ruler.marked import Marked
 from runs.tasks.ruler.wording import Wordings
 from runs.tasks.ruler.words import every_word
@@ -25,20 +26,19 @@ class CommonWords(Ruler):
     """
 
     answer_tokens = 120
+    filled_only: Literal[False] = False
 
-    def draft(self, seed: int, number: int, data: Mapping[str, Path], words: Wordings) -> Draft:
+    def draft(self, key: Key, data: Mapping[str, Path], words: Wordings) -> Draft:
         short = self.length < 4096
-        numbers, known = self.source(seed, number), list(every_word())
+        numbers, known = key.source(), list(every_word())
         shown = numbers.sample(known, 20 if short else 40)
         numbers.shuffle(known)
         answer = " ".join(f"{place}. {word}" for place, word in enumerate(shown[:COMMON], start=1))
-        example = words.cwe.ask(_numbered(shown, (3, 1) if short else (10, 3), self.source(seed, number, "example")))
+        example = words.cwe.ask(_numbered(shown, (3, 1) if short else (10, 3), key.source("example")))
         opening = f"{example.text}\n{words.cwe.answer_prefix} {answer}\n\n"
         times = (6, 1) if short else (30, 3)
         return Draft(
-            lambda units: words.cwe.ask(_numbered(known[:units], times, self.source(seed, number, "order"))).between(
-                opening, ""
-            ),
+            lambda units: words.cwe.ask(_numbered(known[:units], times, key.source("order"))).between(opening, ""),
             words.cwe.answer_prefix,
             tuple(known[:COMMON]),
             least=COMMON + 1,
@@ -53,16 +53,17 @@ class FrequentWords(Ruler):
     """
 
     answer_tokens = 50
+    filled_only: Literal[False] = False
     length: int = Field(ge=300)  # less leaves no word that is not an answer
 
-    def draft(self, seed: int, number: int, data: Mapping[str, Path], words: Wordings) -> Draft:
-        numbers = self.source(seed, number)
+    def draft(self, key: Key, data: Mapping[str, Path], words: Wordings) -> Draft:
+        numbers = key.source()
         made: dict[str, None] = {}
         while len(made) < (self.length - 50) // 50:
             made["".join(numbers.choices(string.ascii_lowercase, k=6))] = None
         ranked = ["...", *list(made)[1:]]
         return Draft(
-            lambda units: words.fwe.ask(_coded(ranked, units, self.source(seed, number, "order"))),
+            lambda units: words.fwe.ask(_coded(ranked, units, key.source("order"))),
             words.fwe.answer_prefix,
             tuple(ranked[1:4]),
             least=27,  # with fewer the fourth rank is no more frequent than the fifth
