@@ -20,7 +20,7 @@ from recompute.spec import Spec
 from recompute.standing import Checked, Standing
 from runs.crosscheck import nearest
 
-Assigned = list[tuple[str, str, Printed | None, str]]  # id, slot, number, why there is none
+Assigned = tuple[str, str, Printed | None, str, str]  # id, slot, number, how it is printed, why there is none
 
 
 def bind(reported: Reported, documents: Mapping[str, Document]) -> Bindings:
@@ -85,13 +85,12 @@ class _Binder:
         specs = [self._spec(fields, f"{table.id}: {row} / {column}", line) for fields in layers]
         self.ids.update(ids)
         self.specs.update((name, spec) for name, spec in zip(ids, specs, strict=True) if spec)
-        assigned = _assigned(cell, ids, specs, placed(table.cell))
-        for name, slot, number, why in assigned:
+        for name, slot, number, pattern, why in _assigned(cell, ids, specs, table.cell):
             start, end = (number.start, number.end) if number else (cell.start, cell.end)
             self.bounds.append(
                 Bound(
                     name, slot, table.file, cell.line, start, end, number, self.specs.get(name),
-                    _shown(table, grid), row, column, (table.id, r, c), table.decimals, table.cell, why,
+                    _shown(table, grid), row, column, (table.id, r, c), table.decimals, pattern, why,
                 )
             )  # fmt: skip
 
@@ -135,7 +134,7 @@ class _Binder:
         self.bounds.append(
             Bound(
                 hit.id, hit.slot, cite.file, line, hit.start, hit.end, hit.number, self.specs.get(hit.id),
-                decimals=cite.decimals, why="" if hit.number else "a mark stands in its place",
+                decimals=cite.decimals, pattern=f"{{{hit.slot}}}", why="" if hit.number else "a mark is in its place",
             )
         )  # fmt: skip
 
@@ -162,37 +161,29 @@ def _shown(table: Table, grid: Grid) -> str:
 
 
 def _unclaimed(file: str, grid: Grid, row: str, cell: Cell) -> Iterator[Checked]:
-    name = plain(grid.name) or f"table {grid.number}"
+    place = (plain(grid.name) or f"table {grid.number}", row, plain(cell.column))
     for number in cell.numbers:
         if number.value is not None:
-            yield Checked(
-                Standing.UNBOUND,
-                file,
-                cell.line,
-                name,
-                row,
-                plain(cell.column),
-                printed=number.text,
-                rule="in no claim",
-            )
+            yield Checked(Standing.UNBOUND, file, cell.line, *place, printed=number.text, rule="nothing claims it")
 
 
-def _assigned(cell: Cell, ids: list[str], specs: list[Spec | None], pattern: list[tuple[int, str]]) -> Assigned:
-    """The numbers of a cell by id and slot: by the pattern, else one a value, or three a value with an interval."""
+def _assigned(cell: Cell, ids: list[str], specs: list[Spec | None], pattern: str) -> Iterator[Assigned]:
+    """The numbers of a cell by id and slot: by the pattern, else one a value, or three a value with an interval.
+
+    A cell without numbers, or with another number of them, is one place for all its values.
+    """
     printed = cell.numbers
-    if not any(number.value is not None for number in printed):
-        dash = printed[0] if printed else None
-        return [(name, "value", dash if len(ids) == 1 else None, "") for name in ids]
-    if pattern:
-        if len(printed) == len(pattern):
-            return [(ids[at], slot, number, "") for (at, slot), number in zip(pattern, printed, strict=True)]
-        expected = f"{len(pattern)}, as `cell` says"
-    else:
-        if len(printed) == len(ids):
-            return [(name, "value", number, "") for name, number in zip(ids, printed, strict=True)]
-        if len(printed) == 3 * len(ids) and all(spec is None or spec.interval != "none" for spec in specs):
-            places = [(name, slot) for name in ids for slot in ("value", "low", "high")]
-            return [(*place, number, "") for place, number in zip(places, printed, strict=True)]
-        expected = f"{len(ids)}; `cell` may name more"
-    why = f"the cell {cell.text!r} holds {len(printed)} numbers, expected {expected}"
-    return [(name, "value", None, why) for name in ids]
+    places = [(ids[at], slot) for at, slot in placed(pattern)] or [(name, "value") for name in ids]
+    threes = [(name, slot) for name in ids for slot in ("value", "low", "high")]
+    if not pattern and len(printed) == len(threes) and all(spec is None or spec.interval != "none" for spec in specs):
+        places = threes
+    some = any(number.value is not None for number in printed)
+    if some and len(printed) == len(places):
+        for (name, slot), number in zip(places, printed, strict=True):
+            yield name, slot, number, f"{{{slot}}}", ""
+        return
+    expected = f"{len(places)}, as `cell` says" if pattern else f"{len(places)}; `cell` may name more"
+    why = f"the cell {cell.text!r} holds {len(printed)} numbers, expected {expected}" if some else ""
+    dash = printed[0] if printed and not some and len(ids) == 1 else None
+    for name in ids:
+        yield name, "value", dash, pattern or " / ".join(["{value}"] * len(ids)), why

@@ -22,7 +22,7 @@ class Bound:
 
     file, line, table, row, column: where, for a reader; start, end: the characters of the number, or of the cell or
     mark in its place; at: its cell, None in running text; spec: None for what is printed only; decimals: declared for
-    what is still to be written; pattern: how its cell is printed; why: why no number was taken from what is printed.
+    what is still to be written; pattern: how what stands there is printed; why: why it was not taken for a number.
     """
 
     id: str

@@ -24,7 +24,7 @@ Edit = tuple[int, int, str]  # characters of the file, and what becomes of them
 
 UNDEFINED = "n/a"
 # What may be written over: marks, dashes and numbers with what stands between them; never words.
-_DRAFT = re.compile(rf"(?:{BLANK.pattern}|n/a|[\d\s.,;:/%+\-$\[\](){{}}\u00b1\u2013\u2014\u2212])*")
+_DRAFT = re.compile(rf"(?:{BLANK.pattern}|n/a|\\[%,]|[\d\s.,;:/%*+\-$\[\](){{}}\u00b1\u2013\u2014\u2212])*")
 _PLACEHOLDER = re.compile(r"\{(?:value|low|high|n)\}")
 _SEPARATOR = {".tex": re.compile(r"(?<!\\)&|\\\\"), "": re.compile(r"(?<!\\)\|")}
 
@@ -72,7 +72,7 @@ class _Filler:
                 edits[bound.file].append((bound.start, bound.end, text))
         for (file, start, end), bounds in unprinted.items():
             old = self.bindings.documents[file].source[start:end]
-            if _DRAFT.fullmatch(old) and (text := self._cell(bounds, old)) != old:
+            if _DRAFT.fullmatch(old) and (text := self._place(bounds, old)) != old:
                 before = self.bindings.documents[file].source[start - 1 : start]
                 edits[file].append((start, end, text if old or before != " " else f"{text} "))
         return edits
@@ -90,39 +90,33 @@ class _Filler:
             return printed.text
         value = wanted * 100 if hundredfold(printed, unit, bound.slot) else wanted
         text = spell(value, printed.decimals, like=printed, signed=_column(bound) in self.plus)
-        return text if printed.signed else self._minus(text, bound)
+        return self._minus(text, bound) if value < 0 <= (printed.value or 0) else text
 
-    def _cell(self, bounds: list[Bound], old: str) -> str:
-        """A whole cell, or the mark in its place, by the cell's pattern."""
-        pattern = bounds[0].pattern or " / ".join(["{value}"] * len(bounds))
-        ids = [bound.id for bound in bounds]
-        places = placed(pattern) if bounds[0].at else [(0, bounds[0].slot)]
-        slots = [slot_of(self._estimate(ids[at]), slot) for at, slot in places]
-        if all(wanted is None for wanted in slots):
+    def _place(self, bounds: list[Bound], old: str) -> str:
+        """A whole cell, or the mark in its place, by its pattern."""
+        first, ids = bounds[0], [bound.id for bound in bounds]
+        slots = [(slot_of(self._estimate(ids[at]), slot), slot) for at, slot in placed(first.pattern)]
+        if all(wanted is None for wanted, _ in slots):
             return UNDEFINED if BLANK.search(old) else old
-        if bounds[0].decimals is None:
-            where = f"{bounds[0].file}:{bounds[0].line}"
-            self.faults.append(f"{where}: {ids[0]} has no number yet, and nothing says how many decimals it gets")
+        if first.decimals is None:
+            told = f"{ids[0]} has no number yet, and nothing says how many decimals it gets"
+            self.faults.append(f"{first.file}:{first.line}: {told}")
             return old
-        written = iter(
-            UNDEFINED if wanted is None else self._spelled(wanted, 0 if slot == "n" else bounds[0].decimals, bounds[0])
-            for wanted, (_, slot) in zip(slots, places, strict=True)
-        )
-        return _PLACEHOLDER.sub(lambda _: next(written), pattern if bounds[0].at else "{value}")
+        texts = iter([self._spelled(wanted, 0 if slot == "n" else first.decimals, first) for wanted, slot in slots])
+        return _PLACEHOLDER.sub(lambda _: next(texts), first.pattern)
 
     def _estimate(self, name: str) -> Estimate:
         estimate = self.values[name].estimate
         return estimate if estimate is not None else Estimate(None, 0, 0)
 
-    def _spelled(self, wanted: Fraction, decimals: int, bound: Bound) -> str:
+    def _spelled(self, wanted: Fraction | None, decimals: int, bound: Bound) -> str:
+        if wanted is None:
+            return UNDEFINED
         return self._minus(spell(wanted, decimals, signed=_column(bound) in self.plus), bound)
 
     def _minus(self, text: str, bound: Bound) -> str:
-        """The text with the minus sign of its place, if it begins with a bare one."""
-        if not text.startswith("-"):
-            return text
-        document = self.bindings.documents[bound.file]
-        return _minus(document, bound.start) + text[1:]
+        """A text with a bare minus sign, if it has one, with that of its place."""
+        return text.replace("-", _minus(self.bindings.documents[bound.file], bound.start), 1)
 
 
 def _column(bound: Bound) -> tuple[str, str, int]:

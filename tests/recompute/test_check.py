@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.errors import UsageProblem
@@ -114,6 +114,7 @@ def test_40_625_at_every_precision(printed: str, standing: str, cause: str) -> N
     assert stands(printed, "40.625") == (standing, cause)
 
 
+@settings(deadline=None)
 @given(st.fractions(-1000, 1000, max_denominator=999), st.integers(0, 5))
 def test_a_number_spelled_to_any_precision_matches_and_its_neighbours_do_not(value: Fraction, decimals: int) -> None:
     assert stands(spell(value, decimals), str(value)) == ("MATCH", "")

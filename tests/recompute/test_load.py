@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.errors import Faults, UsageProblem
@@ -222,6 +222,7 @@ KEYS = [
 ]
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(["[[table]]", "[[value]]", "[[cite]]", "[[relation]]", "[[plot]]", "[[data]]", "[defaults]"]),
     st.dictionaries(st.sampled_from(KEYS), TOML, max_size=8),

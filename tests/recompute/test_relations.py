@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.errors import UsageProblem
@@ -234,6 +234,7 @@ def plainly(text: str, at: Mapping[str, Fraction]) -> Fraction:
     return Fraction(eval(exact, {"__builtins__": {}}, {"Fraction": Fraction, **at, **functions}))  # noqa: S307
 
 
+@settings(deadline=None)
 @given(EXPRESSIONS, ENDS, ENDS, ENDS, st.lists(st.fractions(0, 1, max_denominator=7), min_size=3, max_size=3))
 def test_a_range_holds_the_value_at_every_point(text: str, a: Box, b: Box, c: Box, shares: list[Fraction]) -> None:
     boxes = {"a": a, "b": b, "c": c}
@@ -250,6 +251,7 @@ def test_a_range_holds_the_value_at_every_point(text: str, a: Box, b: Box, c: Bo
         assert whole.holds(plainly(text, at))
 
 
+@settings(deadline=None)
 @given(EXPRESSIONS, ENDS, ENDS, ENDS)
 def test_an_exact_range_is_reached(text: str, a: Box, b: Box, c: Box) -> None:
     """Where the range says that it is no wider than the truth, its ends come out at corners."""
