@@ -74,7 +74,8 @@ class Questions(Ruler):
         source(key.task, key.seed).shuffle(order)
         question = corpus.questions[order[key.number]]
         numbers, near = key.source(), list(question.near)
-        rest = list(set(range(len(corpus.documents))) - {*question.kept, *near})
+        named = {*question.kept, *near}
+        rest = [document for document in range(len(corpus.documents)) if document not in named]
         numbers.shuffle(near)
         numbers.shuffle(rest)
         shown = (*question.kept, *near, *rest)
