@@ -1,9 +1,13 @@
 """Multiply-accumulates of a prefill, counted (paper 2.5); all lengths in tokens, all costs integers.
 
-per row of a dense layer     P = 2 d d_q + 2 d d_kv + 3 d f
+per row of a dense layer     P = 2 d d_q + 2 d d_kv + 3 d f      3 d d_q where the queries come with a gate
 attention of rows a..b-1     A(a, b) = 2 d_q (b - a)(a + 1 + b) / 2
 a filled row, a late layer   F = 2 d d_kv + m d d_in        m = 1 with maps, 0 for the identity
 prefill                      S (N P + A(0, N)) + (L - S)(T P + A(N - T, N) + (N - T) F)
+
+In a recurrent layer nothing grows with the context. What brings a row into the state, which filled rows pay too, is
+    U = d (2 d_k h_k + d_v h_v + 2 h_v) + c (2 d_k h_k + d_v h_v) + 4 h_v d_k d_v
+(queries, keys, values and gates; convolution; state), and P = U + 2 d d_v h_v + 3 d f, F = U + m d d_in.
 """
 
 from __future__ import annotations
@@ -16,8 +20,34 @@ from ridgefill.errors import FillUsageError
 
 
 @dataclass(frozen=True)
+class Recurrence:
+    """A Gated DeltaNet layer: h_k key heads of d_k, h_v value heads of d_v, a convolution over c rows."""
+
+    key_heads: int
+    value_heads: int
+    d_k: int
+    d_v: int
+    conv: int
+
+    @property
+    def values(self) -> int:
+        """The width of all value heads together."""
+        return self.value_heads * self.d_v
+
+    def row(self, d: int) -> int:
+        """U: bringing one row of width d into the state."""
+        mixed = 2 * self.key_heads * self.d_k + self.values
+        state = 4 * self.value_heads * self.d_k * self.d_v
+        return d * (mixed + 2 * self.value_heads) + self.conv * mixed + state
+
+
+@dataclass(frozen=True)
 class Shape:
-    """What the count needs of a model: L layers, widths d, d_q, d_kv, d_in, and the feed-forward's f."""
+    """What the count needs of a model: L layers, widths d, d_q, d_kv, d_in, and the feed-forward's f.
+
+    gated: whether queries come with a gate of their width. recurrent: which layers carry a state, as `recurrence`
+    says, instead of attending.
+    """
 
     layers: int
     d: int
@@ -25,41 +55,83 @@ class Shape:
     d_kv: int
     f: int
     d_in: int
+    gated: bool = False
+    recurrent: tuple[int, ...] = ()
+    recurrence: Recurrence | None = None
 
     @property
     def row(self) -> int:
-        """P: one row through one layer, attention over the context left out."""
-        return 2 * self.d * self.d_q + 2 * self.d * self.d_kv + 3 * self.d * self.f
+        """P: one row through one attention layer, attention over the context left out."""
+        return (3 if self.gated else 2) * self.d * self.d_q + 2 * self.d * self.d_kv + 3 * self.d * self.f
 
     def attention(self, start: int, stop: int) -> int:
         """A: causal scores and values of rows start..stop-1 in one layer."""
         return self.d_q * (stop - start) * (start + 1 + stop)
 
     def filled(self, maps: bool) -> int:
-        """F: what one filled row costs in one late layer."""
+        """F: what one filled row costs in one late attention layer."""
         return 2 * self.d * self.d_kv + (self.d * self.d_in if maps else 0)
+
+    def kinds(self, start: int, stop: int) -> tuple[int, int]:
+        """How many of layers start..stop-1 attend, and how many are recurrent."""
+        recurrent = sum(start <= layer < stop for layer in self.recurrent)
+        return stop - start - recurrent, recurrent
+
+    @property
+    def recurrent_row(self) -> int:
+        """P of a recurrent layer; 0 where there is none."""
+        if self.recurrence is None:
+            return 0
+        return self.recurrence.row(self.d) + 2 * self.d * self.recurrence.values + 3 * self.d * self.f
+
+    def recurrent_filled(self, maps: bool) -> int:
+        """F of a recurrent layer; 0 where there is none."""
+        if self.recurrence is None:
+            return 0
+        return self.recurrence.row(self.d) + (self.d * self.d_in if maps else 0)
 
 
 def shape_of(config: Any) -> Shape:
     """The shape of a transformers config of a known family."""
     from ridgefill.families import family_of
+    from ridgefill.families.base import RECURRENT
 
-    family = family_of(config)
-    heads = int(config.num_attention_heads)
-    width = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
+    family, text = family_of(config), config.get_text_config()
+    kinds, heads = family.layer_kinds(config), int(text.num_attention_heads)
+    width = int(getattr(text, "head_dim", None) or text.hidden_size // heads)
+    recurrent = tuple(layer for layer, kind in enumerate(kinds) if kind == RECURRENT)
     return Shape(
-        layers=len(family.layer_kinds(config)),
-        d=int(config.hidden_size),
+        layers=len(kinds),
+        d=int(text.hidden_size),
         d_q=heads * width,
-        d_kv=int(config.num_key_value_heads) * width,
-        f=int(config.intermediate_size),
+        d_kv=int(text.num_key_value_heads) * width,
+        f=int(text.intermediate_size),
         d_in=family.stream_width(config),
+        gated=family.gated,
+        recurrent=recurrent,
+        recurrence=_recurrence(text) if recurrent else None,
+    )
+
+
+def _recurrence(text: Any) -> Recurrence:
+    return Recurrence(
+        key_heads=int(text.linear_num_key_heads),
+        value_heads=int(text.linear_num_value_heads),
+        d_k=int(text.linear_key_head_dim),
+        d_v=int(text.linear_value_head_dim),
+        conv=int(text.linear_conv_kernel_dim),
     )
 
 
 def exact(shape: Shape, length: int) -> int:
     """Every layer for every row."""
-    return shape.layers * (length * shape.row + shape.attention(0, length))
+    return _lower(shape, length, shape.layers)
+
+
+def _lower(shape: Shape, length: int, split: int) -> int:
+    """Every row through the layers below `split`."""
+    attending, recurrent = shape.kinds(0, split)
+    return attending * (length * shape.row + shape.attention(0, length)) + recurrent * length * shape.recurrent_row
 
 
 def filled(
@@ -71,24 +143,36 @@ def filled(
     maps: bool = True,
     exact_rows: int = 0,
     rescale_rows: int = 0,
+    probe_rows: int = 0,
+    predict_all: bool = False,
 ) -> int:
     """A filled prefill. `exact_rows` prefix rows run every layer and attend to half the prefix on average;
-    `rescale_rows` tail rows are also predicted, for the value rescale.
+    `rescale_rows` tail rows are also predicted in attention layers, for the value rescale.
+
+    With `probe_rows`, a first sweep fills the attention layers for every prefix row and runs the last so many rows
+    through the late layers, to choose the exact rows. predict_all: exact rows are predicted in recurrent layers
+    too, which is how the 27B's published 30 and 42 % come out (docs/design/0153); ridgefill does not.
 
     Raises FillUsageError for a split, tail or row count out of range.
     """
     check(shape, length, split, tail)
-    prefix, late = length - tail, shape.layers - split
-    if not 0 <= exact_rows <= prefix or not 0 <= rescale_rows <= tail:
+    prefix = length - tail
+    attending, recurrent = shape.kinds(split, shape.layers)
+    if not 0 <= exact_rows <= prefix or not 0 <= rescale_rows <= tail or not 0 <= probe_rows <= length:
         raise FillUsageError(
             "more rows than there are",
-            expected=f"at most {prefix} exact rows and {tail} rescale rows",
-            found=f"{exact_rows} and {rescale_rows}",
+            expected=f"at most {prefix} exact rows, {tail} rescale rows and {length} probe rows",
+            found=f"{exact_rows}, {rescale_rows} and {probe_rows}",
         )
-    lower = split * (length * shape.row + shape.attention(0, length))
     upper = tail * shape.row + shape.attention(prefix, length) + prefix * shape.filled(maps)
-    rows = exact_rows * (shape.row - shape.filled(maps) + shape.d_q * prefix)
-    return lower + late * (upper + rows + rescale_rows * shape.filled(maps))
+    rows = exact_rows * (shape.row - (0 if probe_rows else shape.filled(maps)) + shape.d_q * prefix)
+    probe = probe_rows * shape.row + shape.attention(length - probe_rows, length)
+    whole, brought = shape.recurrent_row, shape.recurrent_filled(maps)
+    states = (tail + exact_rows + probe_rows) * whole + (prefix - exact_rows) * brought
+    if predict_all and maps:
+        states += exact_rows * shape.d * shape.d_in
+    late = attending * (upper + rows + probe + rescale_rows * shape.filled(maps)) + recurrent * states
+    return _lower(shape, length, split) + late
 
 
 def pop(shape: Shape, length: int) -> int:

@@ -29,6 +29,8 @@ class Family(ABC):
 
     name: str  # the family's name in map folders and, unless `model_types` says otherwise, the config's `model_type`
 
+    gated = False  # whether attention layers project a gate of the queries' width beside them
+
     @property
     def model_types(self) -> tuple[str, ...]:
         """Every `model_type` that configs of this family have."""

@@ -27,6 +27,7 @@ class Qwen35(Qwen3):
     """The text model of transformers' `qwen3_5`, as AutoModelForCausalLM loads it."""
 
     name = "qwen3_5"
+    gated = True
 
     @property
     def model_types(self) -> tuple[str, ...]:
