@@ -22,6 +22,7 @@ from ridgefill.families.base import RECURRENT
 from ridgefill.plan import TAIL, Fill, NoFill, Plan, Predictor, choose
 from ridgefill.schedule import extend, plan_of, run
 from ridgefill.selection import Rows
+from ridgefill.shared import Shared
 
 GUESSING = ("assistant_model", "prompt_lookup_num_tokens")  # options that run tokens which may be taken back
 _filled: WeakSet[Any] = WeakSet()
@@ -38,6 +39,7 @@ def filling(
     edits: Sequence[Edit] = (),
     min_prompt: int | None = None,
     chunk: int | None = None,
+    shared: Shared | None = None,
 ) -> Iterator[Filling]:
     """Within this context `model` fills its prompts: in `generate`, in a pipeline, in a plain forward pass.
 
@@ -48,7 +50,7 @@ def filling(
     """
     if model in _filled:
         raise FillUsageError("this model is already being filled", hint="leave the other `with filling` first")
-    options = {"tail": tail, "rows": rows, "edits": edits, "min_prompt": min_prompt, "chunk": chunk}
+    options = {"tail": tail, "rows": rows, "edits": edits, "min_prompt": min_prompt, "chunk": chunk, "shared": shared}
     filled = Filling(model, choose(fill, split, model), options)
     own = {name: vars(model)[name] for name in ("forward", "generate") if name in vars(model)}
     _filled.add(model)

@@ -27,6 +27,7 @@ from ridgefill.plan import TAIL, Fill, NoFill, Plan, Predictor, choose, make_pla
 from ridgefill.prompt import Prompt, read_prompt
 from ridgefill.recurrent import carry_filled
 from ridgefill.selection import Rows, Watch
+from ridgefill.shared import Shared
 from ridgefill.sweep import CHUNK, Sweep, parts
 
 log = logging.getLogger("ridgefill")
@@ -63,6 +64,7 @@ def run(
     min_prompt: int | None = None,
     chunk: int | None = None,
     hold: int = 1,
+    shared: Shared | None = None,
 ) -> Prefilled:
     """Prefill prompts [B, N], all but their last token.
 
@@ -75,6 +77,7 @@ def run(
     shortest prompt of a batch decides for all.
     chunk: rows that go through the lower layers together; the exact arm runs in one go unless it is given.
     hold: the prompt's last tokens that are left out, 1 to T.
+    shared: what arms of one prompt share; lower layers that it has are not run again.
 
     Raises FillUsageError, before any work, for what cannot be meant.
     """
@@ -92,7 +95,10 @@ def run(
         return Prefilled(cache, plan, torch.arange(prompt.length - hold))
     sweep = Sweep(model, prompt, cache, hold)
     with record_function("lower"):
-        state = lower(sweep, plan.split, chunk or CHUNK, watch)
+        if shared is not None and shared.can(sweep, plan.split):
+            state = shared.lower(sweep, plan.split, watch)
+        else:
+            state = lower(sweep, plan.split, chunk or CHUNK, watch)
     chosen = watch.select(sweep, prompt.ids[0])
     exact = _exact_rows(chosen, arm, sweep.prompt, plan)
     with record_function("late"):
@@ -126,20 +132,16 @@ def _exact(model: Any, prompt: Prompt, cache: DynamicCache, chunk: int | None) -
 
 def lower(sweep: Sweep, split: int, chunk: int = CHUNK, watch: Watch | None = None) -> Tensor:
     """Every row through the layers below the split; the states [B, n, d] that enter it."""
-    n, padded, states = sweep.prompt.length, sweep.prompt.padded, []
-    for part in parts(0, n, chunk):
-        x, rows = sweep.embed(part), torch.arange(part.start, part.stop)
+    padded, states = sweep.prompt.padded, []
+    for part in parts(0, sweep.prompt.length, chunk):
+        x = sweep.embed(part)
         for layer in range(split):
             if sweep.is_recurrent(layer):
                 x = sweep.step(layer, x, None if padded is None else padded[:, part])
                 continue
             if watch is not None:
                 watch.see(layer, part, x)
-            heads = sweep.heads(layer, x)
-            if part.start == 0:
-                sweep.reserve(layer, n, heads[0])
-            sweep.write(layer, part, part, heads)
-            x = sweep.through(layer, x, rows, rows, padded)
+            x = sweep.every(layer, part, x)
         states.append(x)
     return torch.cat(states, 1)
 

@@ -99,6 +99,14 @@ class Sweep:
             out[:, part] = self.family.finish(self.base.layers[layer], x[:, part], read)
         return out
 
+    def every(self, layer: int, part: slice, x: Tensor) -> Tensor:
+        """Rows `part` to the next layer's input, where every row of the prompt comes by, one part after another."""
+        rows, heads = torch.arange(part.start, part.stop), self.heads(layer, x)
+        if part.start == 0:
+            self.reserve(layer, self.prompt.length, heads[0])
+        self.write(layer, part, part, heads)
+        return self.through(layer, x, rows, rows, self.prompt.padded)
+
     def received(self, layer: int, x: Tensor, rows: Tensor) -> Tensor:
         """Attention each column gets at `layer` from rows that enter it as `x`, over all heads: [B, N]."""
         keys = self.cache.layers[layer].keys

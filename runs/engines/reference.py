@@ -80,6 +80,7 @@ class OpenedReference:
     def __init__(self, opening: Opening) -> None:
         import torch
 
+        from ridgefill.shared import Shared
         from ridgefill.sources import load, parse_dtype
 
         if "threads" in opening.flags:
@@ -92,6 +93,7 @@ class OpenedReference:
         self._maps: dict[str, Any] = {}
         self._baseline: _Known | None = None
         self._exact: tuple[tuple[int, ...], int, Any] | None = None  # prompt, split, exact heads
+        self._shared = Shared()  # for every answer but times
         self._warm: list[tuple[Arm, int]] = []
 
     def build(self) -> Pin:
@@ -148,7 +150,8 @@ class OpenedReference:
         from ridgefill.schedule import extend, run
 
         ids = torch.tensor([tokens], device=self._model.device)
-        done = run(self._model, self._fill(arm), ids[:, :prompt], **self._options(arm, tokens[:prompt]))
+        options = self._options(arm, tokens[:prompt])
+        done = run(self._model, self._fill(arm), ids[:, :prompt], **options, shared=self._shared)
         logits = extend(self._model, done.cache, ids[:, prompt - 1 : -1])
         return logits[0].float().log_softmax(-1).cpu(), _notes(arm, done.plan)
 
@@ -158,7 +161,7 @@ class OpenedReference:
         from ridgefill import filling
 
         ids, options = torch.tensor([request.tokens], device=self._model.device), self._options(arm, request.tokens)
-        with torch.inference_mode(), filling(self._model, self._fill(arm), **options) as filled:
+        with torch.inference_mode(), filling(self._model, self._fill(arm), **options, shared=self._shared) as filled:
             out = self._model.generate(
                 ids,
                 attention_mask=torch.ones_like(ids),
@@ -168,7 +171,7 @@ class OpenedReference:
             )
         made = tuple(out[0, ids.shape[1] :].tolist())
         text = self._tokenizer.decode(made, skip_special_tokens=True)
-        return Answer(tokens=made, text=text, seconds=filled.seconds, notes=_notes(arm, filled.plan))
+        return Answer(tokens=made, text=text, notes=_notes(arm, filled.plan))
 
     def prefill(self, arm: Arm, request: Prefill) -> Answer:
         import torch
