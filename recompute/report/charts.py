@@ -61,10 +61,11 @@ class Chart:
     @property
     def slanted(self) -> bool:
         """Whether the labels of the x axis would run into each other side by side."""
-        return sum(len(label) + 2 for label, _ in self.x_ticks) > _SIDE_BY_SIDE
+        return len(self.x_ticks) > 1 and sum(len(label) + 2 for label, _ in self.x_ticks) > _SIDE_BY_SIDE
 
 
 Cells = Mapping[tuple[str, str], Estimate | None]
+Places = Mapping[str, tuple[str, float]]  # label -> what the axis says of it, and where
 
 
 def charts(report: Report) -> tuple[Chart, ...]:
@@ -89,9 +90,6 @@ def _chart(plot: Plot, table: Table | None, values: Sequence[Valued]) -> Chart:
     bars = plot.kind == "bar"
     scale = Scale.over(numbers, zero=bars or _near_zero(numbers))
     places = _spread(labels) if bars else _placed(labels)
-    ticks = [(_number(label), place) for label, place in places.items()]
-    if len({text for text, _ in ticks}) < len(ticks) or "" in dict(ticks):
-        ticks = list(places.items())
     units = dict.fromkeys(UNITS[value.spec.unit] or value.spec.metric for _, value in mine)
     series = tuple(
         Series(
@@ -106,7 +104,7 @@ def _chart(plot: Plot, table: Table | None, values: Sequence[Valued]) -> Chart:
         series,
         plot.x,
         plot.y or (next(iter(units)) if len(units) == 1 else ""),
-        tuple((text, percent(place)) for text, place in ticks),
+        tuple((text, percent(place)) for text, place in places.values()),
         tuple((text, _down(place)) for text, place in scale.ticks()),
         _down(scale.at(0)) if scale.low <= 0 <= scale.high else float(HEIGHT),
         len(names) * len(labels) - sum(len(one.points) for one in series),
@@ -141,41 +139,28 @@ def _near_zero(numbers: Sequence[float]) -> bool:
     return bool(numbers) and min(map(abs, numbers)) < 0.5 * max(map(abs, numbers))
 
 
-def _placed(labels: Sequence[str]) -> dict[str, float]:
-    """Labels at the numbers they say, where each says another one; evenly otherwise."""
-    said = [_said(label) for label in labels]
-    known = [number for number in said if number is not None]
+def _placed(labels: Sequence[str]) -> Places:
+    """Labels as the numbers they say and where those are, if each says another one; evenly otherwise."""
+    said = [found for label in labels if (found := _NUMBER.search(label))]
+    known = [float(one[1].replace(",", "")) * _TIMES[one[2].lower()] for one in said]
     if len(labels) < 2 or len(set(known)) < len(labels):
         return _spread(labels)
     if min(known) > 0 and max(known) >= _LOG_FROM * min(known):
         known = [log(number) for number in known]
     scale = Scale.over(known, room=0.08)
-    return {label: scale.at(number) for label, number in zip(labels, known, strict=True)}
+    return {label: (one[0].strip(), scale.at(number)) for label, one, number in zip(labels, said, known, strict=True)}
 
 
-def _number(label: str) -> str:
-    """The number a label says, as it says it; "" for none."""
-    found = _NUMBER.search(label)
-    return found[0].strip() if found else ""
-
-
-def _said(label: str) -> float | None:
-    found = _NUMBER.search(label)
-    return float(found[1].replace(",", "")) * _TIMES[found[2].lower()] if found else None
-
-
-def _spread(labels: Sequence[str]) -> dict[str, float]:
-    return {label: (index + 0.5) / len(labels) for index, label in enumerate(labels)}
+def _spread(labels: Sequence[str]) -> Places:
+    return {label: (label, (index + 0.5) / len(labels)) for index, label in enumerate(labels)}
 
 
 def _down(place: float) -> float:
     return round(HEIGHT * (1 - place), 1)
 
 
-def _points(
-    name: str, cells: Cells, places: Mapping[str, float], scale: Scale, group: tuple[int, int] | None
-) -> Iterable[Point]:
-    for label, place in places.items():
+def _points(name: str, cells: Cells, places: Places, scale: Scale, group: tuple[int, int] | None) -> Iterable[Point]:
+    for label, (_, place) in places.items():
         estimate = cells.get((name, label))
         if estimate is None or estimate.value is None:
             continue

@@ -22,7 +22,7 @@ from recompute.report.forest import panels
 from recompute.report.model import Report
 from recompute.report.plain import ordered
 from recompute.report.queries import numbered, split
-from recompute.report.rows import described, how, rows
+from recompute.report.rows import how, rows
 from recompute.report.steps import steps_of
 from recompute.report.summary import ledger_line, outcome, worth_a_look
 
@@ -70,9 +70,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        lines=_lines, split=split, described=described, how=how, value=value_text, interval=interval_text
-    )
+    environment.filters.update(lines=_lines, split=split, how=how, value=value_text, interval=interval_text)
     return environment
 
 

@@ -79,7 +79,7 @@ def how(estimate: Estimate) -> str:
     """What an estimate rests on, in words."""
     errors = [f"{error:.2g}" for error in estimate.error or () if error is not None]
     told = [
-        f"{estimate.n} items in {estimate.strata} strata",
+        f"{estimate.n} items in {estimate.strata} {'stratum' if estimate.strata == 1 else 'strata'}",
         f"{estimate.resamples} resamples" if estimate.resamples else "no resampling",
         f"Monte-Carlo error of the ends {', '.join(errors)}" if errors else "",
         *estimate.flags,
@@ -120,7 +120,7 @@ def _remark(checked: Checked) -> str:
         return ""
     told = (checked.rule, checked.cause and f"likely cause: {checked.cause}")
     said = "; ".join(filter(None, told))
-    return f"{checked.slot or 'number'} {checked.standing.value}" + (f": {said}" if said else "")
+    return f"{checked.slot or 'number'} {checked.standing.value}: {said}" if said else ""
 
 
 def _printed(slots: Iterable[Checked]) -> str:

@@ -251,6 +251,31 @@ def large(count: int = 1400) -> Report:
     )
 
 
+def crowded() -> Report:
+    """Ten arms with long names in plots of both kinds: more series and labels than there is room for."""
+    names = [
+        f"{arm} and {extra}" for arm in ("no fill", "identity", "map") for extra in ("rows", "a longer tail", "both")
+    ]
+    names.append("question-blind rows, under a name that is far too long")
+    spec = Spec(statistic="mean", metric="loss", arm="Map")
+    table = Table(id="t", file="f.md", name="T", rows="arm", columns={"novel": "loss", "key": "key_loss"})
+    cells = [f"t/{name}/{column}" for name in names for column in ("novel", "key")]
+    numbers = [str(Fraction(at * 7 % 11, 7)) for at in range(len(cells))]
+    return Report(
+        study="crowded",
+        strict=False,
+        values=tuple(valued(cell, spec, estimate(number)) for cell, number in zip(cells, numbers, strict=True)),
+        reported=Reported(
+            tables=(table,),
+            plots=tuple(
+                Plot(table="t", title=f"{kind} by {series}", series=series, kind=kind)
+                for kind in ("line", "bar")
+                for series in ("rows", "columns")
+            ),
+        ),
+    )
+
+
 def renamed(name: str) -> Report:
     """A small study in which every name that a person chooses is this one."""
     spec = Spec(statistic="mean", metric=name, arm=name, where={name: name})

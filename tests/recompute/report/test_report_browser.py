@@ -52,7 +52,12 @@ Show = Callable[..., Any]
 @pytest.fixture
 def show(chrome: Any, samples: ModuleType, tmp_path: Path) -> Show:
     """Open a report's page: show("sample", width=360, dark=True, script=False)."""
-    reports = {"sample": samples.sample, "large": samples.large, "odd": lambda: samples.renamed(ODD)}
+    reports = {
+        "sample": samples.sample,
+        "large": samples.large,
+        "crowded": samples.crowded,
+        "odd": lambda: samples.renamed(ODD),
+    }
 
     def opened(name: str, width: int = 1280, *, dark: bool = False, still: bool = True, script: bool = True) -> Any:
         html = to_html(reports[name]())
@@ -90,7 +95,7 @@ def click(chrome: Any, element: Any) -> None:
 # --- it opens
 
 
-@pytest.mark.parametrize("name", ["sample", "large", "odd"])
+@pytest.mark.parametrize("name", ["sample", "large", "crowded", "odd"])
 def test_nothing_is_said_on_the_console_and_nothing_is_asked_of_the_network(show: Show, name: str) -> None:
     chrome = show(name)
     ask(chrome, "all('details').slice(0, 40).forEach(one => one.open = true)")
@@ -174,6 +179,27 @@ return marks.map((mark) => a + (middle(mark) - p) * (b - a) / (q - p)).concat(Ma
 """
 
 
+LOOKS = """
+return all(".key svg:not(svg svg)", arguments[0]).map((key) => {
+  const rect = key.querySelector("rect");
+  const [mark, line] = [key.querySelector("path"), key.querySelector("line")];
+  if (!rect) return [mark.getAttribute("d"), line.getAttribute("stroke-dasharray"), mark.classList.contains("hollow")];
+  const pattern = document.querySelector(rect.getAttribute("fill").slice(4, -1));
+  return [pattern.getAttribute("patternTransform"), pattern.innerHTML];
+});
+"""
+BOTTOMS = """
+const box = (node) => node.getBoundingClientRect();
+const [chart] = arguments;
+return all("svg[role=img] text", chart).map((text) => box(text).bottom).concat(box(chart.querySelector("summary")).top);
+"""
+REACH = """
+const [bar] = arguments, box = (query) => bar.querySelector(query).getBoundingClientRect();
+const middles = all(".cap", bar).map((cap) => cap.getBoundingClientRect()).map((cap) => cap.x + cap.width / 2);
+return [[box(".ci").left, box(".ci").right], box(".strip").left, box(".strip").right, ...middles];
+"""
+
+
 @pytest.mark.parametrize("width", [1280, 360])
 def test_the_forest_plot_has_every_value_interval_and_threshold_where_the_axis_says(
     show: Show, samples: ModuleType, width: int
@@ -196,6 +222,11 @@ def test_the_forest_plot_has_every_value_interval_and_threshold_where_the_axis_s
             wanted = [float(threshold[1]), *map(float, ends), float(estimate.value)]
             assert found == pytest.approx(wanted, abs=1.5 * pixel), one.id
             assert one.verdict.value in bar.text
+            line, *edges = ask(chrome, REACH, bar)
+            open_ends = [index for index, end in enumerate(estimate.ends) if end is None]
+            caps = [edges[index] if index in open_ends else None for index in (0, 1)]
+            inner = iter(edges[2:])
+            assert line == pytest.approx([next(inner) if cap is None else cap for cap in caps], abs=1.5), one.id
     assert decided == {}
 
 
@@ -224,10 +255,19 @@ def test_the_plots_have_a_point_for_every_value_where_the_axis_says(show: Show, 
             assert found == pytest.approx([float(one.value) for one in wanted], abs=2 * pixel)
 
 
+def test_ten_series_are_told_apart_without_colour_and_no_label_covers_another_thing(show: Show) -> None:
+    chrome = show("crowded", 360)
+    for chart in chrome.find_elements("css selector", ".chart"):
+        looks = ask(chrome, LOOKS, chart)
+        assert len(looks) == len({tuple(look) for look in looks}) in (2, 10)
+        bottoms = ask(chrome, BOTTOMS, chart)
+        assert max(bottoms[:-1]) <= bottoms[-1] + 1
+
+
 # --- width, colour, motion, print
 
 
-@pytest.mark.parametrize("name", ["sample", "odd"])
+@pytest.mark.parametrize("name", ["sample", "crowded", "odd"])
 @pytest.mark.parametrize("width", [320, 360, 768, 1280])
 def test_the_page_never_scrolls_sideways(show: Show, name: str, width: int) -> None:
     chrome = show(name, width)
