@@ -252,7 +252,7 @@ def test_an_amended_study_file_is_not_mistaken_for_an_edited_one(finished: Path,
     assert _told(again, "checkpoint checkpoints/head.note").startswith("covers 8 entries")
 
 
-def test_many_values_of_one_run_hash_each_file_once(
+def test_many_values_of_two_runs_hash_each_file_once(
     study: tuple[Path, History, Valued], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, history, valued = study
@@ -261,7 +261,11 @@ def test_many_values_of_one_run_hash_each_file_once(
     hash_file, check = tracing.hash_file, tracing.check
     monkeypatch.setattr(tracing, "hash_file", lambda path: hashed.append(path) or hash_file(path))
     monkeypatch.setattr(tracing, "check", lambda pin, base: checked.append(pin.name) or check(pin, base))
+    second = _start(history.runs[0], run="0" * 16)  # with the same pins
+    history.runs.append(second)
     tracer = Tracer(history, folder, check_pins=True)
+    assert "pin model m" in _edges(tracer.lineage(replace(valued, files={f"records/{second.id}/samples.parquet": ""})))
+    hashed.clear()
     links = [tracer.lineage(replace(valued, id=str(number))) for number in range(1400)]
     assert len(hashed) == 1
     assert sorted(checked) == ["claims.toml", "m", "runs", "study.toml", "texts"]
