@@ -9,11 +9,11 @@ from hashlib import sha256
 import duckdb
 
 from ledger.errors import Problem, UsageProblem
-from recompute.code import code_digest, spec_digest
 from recompute.design import Design
+from recompute.digests import code_digest, spec_digest
 from recompute.estimate import Estimate
 from recompute.evaluate import Ask, estimates
-from recompute.keep import Kept
+from recompute.keep import Computed
 from recompute.known import sources_of
 from recompute.query import query
 from recompute.selection import Selection, select
@@ -30,16 +30,17 @@ class _Shared:
     asks: dict[str, Ask] = field(default_factory=dict)
 
 
-def computed(sources: Sources, specs: Mapping[str, Spec]) -> dict[str, Kept]:
+def computed(sources: Sources, specs: Mapping[str, Spec]) -> dict[str, Computed]:
     """What each spec comes to. Raises as `tables.load` does."""
     tables = load(sources)
-    found: dict[str, Kept] = {}
+    lost = next((source.refused for source in sources.files if source.refused and source.data), "")
+    found: dict[str, Computed] = {}
     designs: dict[object, _Shared] = {}
     for name, spec in specs.items():
-        found[name] = Kept()
+        found[name] = Computed()
         try:
             run = sources.run(spec.run).run if spec.run else ""
-            files = sources_of(spec, tables.holding(run), _barred(sources, tables, run))
+            files = sources_of(spec, tables.holding(run), _barred(sources, tables, run), lost)
             found[name] = _from(spec, files)
             columns = tables.fetch(query(spec, run))
             found[name] = replace(found[name], rows=len(columns["task"]))
@@ -66,10 +67,10 @@ def _barred(sources: Sources, tables: Tables, run: str) -> Mapping[tuple[str, st
     return {(arm, task): source.refused for arm in source.arms for task in source.tasks} if source.refused else {}
 
 
-def _from(spec: Spec, files: list[Source]) -> Kept:
+def _from(spec: Spec, files: list[Source]) -> Computed:
     """Where a value comes from, before anything is computed."""
     told = (spec_digest(spec), code_digest(), *sorted(source.digest for source in files))
-    return Kept(
+    return Computed(
         runs=tuple(source.run for source in files if source.run),
         files={source.name: source.sha256 for source in files},
         key=sha256("|".join(told).encode()).hexdigest(),

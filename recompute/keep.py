@@ -21,7 +21,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Kept:
+class Computed:
     """What a spec came to: as in `Valued`, but the estimate in the unit of the metric."""
 
     estimate: Estimate | None = None
@@ -33,14 +33,14 @@ class Kept:
     key: str = ""
 
 
-def keep_file(folder: Path) -> Path:
+def cache_file(folder: Path) -> Path:
     """Where a study's values are kept: the user's cache folder, under a digest of where the study lies."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     name = sha256(os.fsencode(folder.resolve())).hexdigest()[:32]
     return Path(root) / "ridgefill" / "values" / f"{name}.json"
 
 
-def read_kept(file: Path, digest: str) -> dict[str, Kept]:
+def read_cache(file: Path, digest: str) -> dict[str, Computed]:
     """What was kept under this digest of data and code; nothing when the file is absent, of others, or damaged."""
     try:
         head, _, body = file.read_bytes().partition(b"\n")
@@ -51,7 +51,7 @@ def read_kept(file: Path, digest: str) -> dict[str, Kept]:
     return {address: _unpacked(plain) for address, plain in orjson.loads(body).items()}
 
 
-def write_kept(file: Path, digest: str, kept: Mapping[str, Kept]) -> None:
+def write_cache(file: Path, digest: str, kept: Mapping[str, Computed]) -> None:
     """Write the file whole and rename it; a folder that cannot be written is no failure."""
     body = orjson.dumps({address: _packed(one) for address, one in kept.items()})
     # A folder that is a file is no reason to fail either.
@@ -64,7 +64,7 @@ def _head(body: bytes, digest: str) -> bytes:
     return f"ridgefill values {FORMAT} {digest} {sha256(body).hexdigest()}".encode()
 
 
-def _packed(kept: Kept) -> dict[str, Any]:
+def _packed(kept: Computed) -> dict[str, Any]:
     """Plain JSON, every number exact: rationals as text, floats as Python spells them (JSON has no infinity)."""
     plain = asdict(kept)
     told = kept.estimate
@@ -75,7 +75,7 @@ def _packed(kept: Kept) -> dict[str, Any]:
     return plain
 
 
-def _unpacked(plain: dict[str, Any]) -> Kept:
+def _unpacked(plain: dict[str, Any]) -> Computed:
     told = plain["estimate"]
     if told is not None:
         ends, error = told["ends"], told["error"]
@@ -85,7 +85,7 @@ def _unpacked(plain: dict[str, Any]) -> Kept:
         told["flags"] = tuple(told["flags"])
         plain["estimate"] = Estimate(**told)
     plain["runs"] = tuple(plain["runs"])
-    return Kept(**plain)
+    return Computed(**plain)
 
 
 def _spelled(number: Fraction | None) -> str | None:

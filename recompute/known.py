@@ -13,18 +13,21 @@ Triple = tuple[str, str, str]  # arm, task, metric
 Holding = Mapping[Triple, Sequence[Source]]
 
 
-def sources_of(spec: Spec, holding: Holding, barred: Mapping[tuple[str, str], str]) -> list[Source]:
+def sources_of(spec: Spec, holding: Holding, barred: Mapping[tuple[str, str], str], lost: str) -> list[Source]:
     """The files that hold a spec's samples, each once.
 
-    holding: which files hold what; barred: (arm, task) -> why it has no samples that may be used.
+    holding: which files hold what; barred: (arm, task) -> why it has no samples that may be used; lost: a file from
+    outside that cannot be read, "" when all can: nobody knows then whose samples are missing.
     Raises UsageProblem for a name that is not there, CannotCheck for samples that are missing or not the sealed ones.
     """
     files: list[Source] = []
     for arm in spec.arms:
         for (named, task), why in barred.items():
             if named == arm and spec.task in ("", task):
-                raise CannotCheck(f"no number of {arm} in {task}: {why}", hint="ridgefill audit files")
+                raise CannotCheck(f"no samples of {arm} in {task}: {why}", hint="ridgefill audit files")
         found = _of(spec, arm, holding)
+        if lost and all(source.data for source in found):
+            raise CannotCheck(f"no samples of {arm} but from outside the ledger, and {lost}")
         if not found:
             _tell(spec, arm, holding)
         files += found

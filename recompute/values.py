@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from hashlib import sha256
 
 from ledger.errors import Problem
-from recompute.code import code_digest, spec_digest
-from recompute.keep import Kept, keep_file, read_kept, write_kept
+from recompute.digests import code_digest, spec_digest
+from recompute.keep import Computed, cache_file, read_cache, write_cache
 from recompute.query import query
 from recompute.sources import Sources
 from recompute.spec import Spec
@@ -17,11 +17,11 @@ from recompute.valued import Valued
 def recomputed(sources: Sources, specs: Mapping[str, Spec], *, cache: bool = True) -> dict[str, Valued]:
     """The value of every spec, in their order. A spec that has none is refused in its Valued, in one line.
 
-    What is kept is taken when data, code and spec are the same; no database is opened when all of it is.
+    What was computed before is taken when data, code and spec are the same; no database is opened when all of it is.
     Raises UsageProblem for a data file from outside that cannot be read, Differs when a file changes meanwhile.
     """
-    file, digest = keep_file(sources.folder), sha256(f"{code_digest()}|{sources.digest}".encode()).hexdigest()
-    kept = read_kept(file, digest) if cache else {}
+    file, digest = cache_file(sources.folder), sha256(f"{code_digest()}|{sources.digest}".encode()).hexdigest()
+    kept = read_cache(file, digest) if cache else {}
     addresses = {name: spec_digest(spec) for name, spec in specs.items()}
     wanted = {addresses[name]: spec for name, spec in specs.items() if addresses[name] not in kept}
     if wanted:
@@ -30,11 +30,11 @@ def recomputed(sources: Sources, specs: Mapping[str, Spec], *, cache: bool = Tru
 
         kept |= computed(sources, wanted)
         if cache:
-            write_kept(file, digest, kept)
+            write_cache(file, digest, kept)
     return {name: _valued(name, spec, kept[addresses[name]], sources) for name, spec in specs.items()}
 
 
-def _valued(name: str, spec: Spec, kept: Kept, sources: Sources) -> Valued:
+def _valued(name: str, spec: Spec, kept: Computed, sources: Sources) -> Valued:
     return Valued(
         id=name,
         spec=spec,

@@ -18,6 +18,7 @@ import pytest
 from ledger.errors import Differs, EnvironmentProblem, UsageProblem
 from ledger.findings import Severity
 from recompute.bench_tables import load_and_pair, sealed
+from recompute.reported import Data
 from recompute.sources import Source, Sources
 from recompute.spec import Spec
 from recompute.tables import ask, load
@@ -165,8 +166,6 @@ def test_files_from_outside_never_stand_in_for_a_run(finished: Path) -> None:
     (finished / "extra.jsonl").write_text(
         "".join(json.dumps({**row, "metric": metric}) + "\n" for metric in ("loss", "human"))
     )
-    from recompute.reported import Data
-
     sources = Sources.of(finished, read_history(finished), [Data(file="extra.jsonl")])
     mean = Spec(statistic="mean", metric="loss", arm="exact", interval="none")
     told = recomputed(
@@ -183,6 +182,30 @@ def test_files_from_outside_never_stand_in_for_a_run(finished: Path) -> None:
     assert told["human"].estimate is not None
     assert (told["human"].estimate.value, told["human"].runs) == (99, ())
     assert list(told["human"].files) == ["extra.jsonl"]
+
+
+def test_a_file_from_outside_that_is_not_there_is_exit_6_and_nothing_is_computed_from_the_rest(finished: Path) -> None:
+    row = {"arm": "exact", "task": "cont", "metric": "human", "sample_id": "s", "value": 1}
+    (finished / "here.jsonl").write_text(json.dumps(row) + "\n")
+    told = [Data(file="here.jsonl"), Data(file="there.jsonl")]
+    sources = Sources.of(finished, read_history(finished), told)
+    assert [(finding.where, finding.exit_code) for finding in sources.findings] == [("there.jsonl", 6)]
+    human = Spec(statistic="mean", metric="human", arm="exact")
+    valued = recomputed(sources, {"sealed": DIFFERENCE, "human": human})
+    assert valued["sealed"].refused == ""
+    assert "there.jsonl cannot be read" in valued["human"].refused
+
+
+def test_a_file_from_outside_that_is_cut_short_is_exit_2_in_one_line(home: Path, run_command: Run) -> None:
+    row = {"arm": "a", "task": "t", "metric": "m", "sample_id": "s", "value": 1}
+    (home / "reported.toml").write_text('[[data]]\nfile = "d.jsonl"\n')
+    (home / "d.jsonl").write_text(json.dumps(row) + "\n")
+    whole = run_command(home, "recompute", "sql", "SELECT count(*) AS n FROM samples")
+    assert (whole.returncode, whole.stdout) == (0, "n\n1\n")
+    (home / "d.jsonl").write_text(json.dumps(row))
+    cut = run_command(home, "recompute", "sql", "SELECT count(*) AS n FROM samples")
+    assert (cut.returncode, cut.stdout, cut.stderr.count("\n")) == (2, "", 1)
+    assert "d.jsonl does not end with a line break; likely cause: it was cut short" in cut.stderr
 
 
 def test_threads_move_nothing(outside: Make) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from recompute import keep, tables
 from recompute.estimate import Estimate
-from recompute.keep import Kept, keep_file, read_kept, write_kept
+from recompute.keep import Computed, cache_file, read_cache, write_cache
 from recompute.reported import Data
 from recompute.sources import Sources
 from recompute.spec import Spec
@@ -108,7 +108,7 @@ def test_kept_values_open_no_database_and_load_no_scipy(finished: Path) -> None:
 def test_a_damaged_cache_costs_time_and_never_truth(outside: Make, loads: list[Sources]) -> None:
     sources = outside(rows())
     right = recomputed(sources, SPECS)
-    file = keep_file(sources.folder)
+    file = cache_file(sources.folder)
     whole = file.read_bytes()
     head, body = whole.split(b"\n", 1)
     number = body.index(b'"value":"') + len(b'"value":"')
@@ -153,7 +153,7 @@ def test_data_code_and_mapping_move_the_key_and_a_new_value_is_computed(
     assert recomputed(sources, spec)["v"] == first
     told = [Data(file="data-0.jsonl", columns={"stratum": "arm"}, where={"metric": "m"})]
     mapped = recomputed(Sources.of(sources.folder, None, told), spec)["v"]
-    for module in ("code", "values", "computed"):
+    for module in ("digests", "values", "computed"):
         monkeypatch.setattr(f"recompute.{module}.code_digest", lambda: "another", raising=False)
     recoded = recomputed(sources, spec)["v"]
     assert recoded.estimate == first.estimate
@@ -277,9 +277,9 @@ def test_every_estimate_survives_being_kept(tmp_path: Path) -> None:
         Estimate(-third, 3, 1, (Fraction(-(10**40), 7), None), (0.1, None), 100, "", ("floor",), {"a": 1}),
         Estimate(third, 3, 1, (third, third), (float("inf"), 5e-324), 100),
     ]
-    kept = {str(i): Kept(estimate, runs=("r",), files={"f": "s"}, key="k") for i, estimate in enumerate(estimates)}
+    kept = {str(i): Computed(estimate, runs=("r",), files={"f": "s"}, key="k") for i, estimate in enumerate(estimates)}
     kept["refused"] = replace(kept["0"], estimate=None, refused="no\nnumber")
-    write_kept(tmp_path / "deep" / "kept.json", "digest", kept)
-    assert read_kept(tmp_path / "deep" / "kept.json", "digest") == kept
-    assert read_kept(tmp_path / "deep" / "kept.json", "other") == {}
+    write_cache(tmp_path / "deep" / "kept.json", "digest", kept)
+    assert read_cache(tmp_path / "deep" / "kept.json", "digest") == kept
+    assert read_cache(tmp_path / "deep" / "kept.json", "other") == {}
     assert keep.FORMAT == 1

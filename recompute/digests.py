@@ -13,7 +13,7 @@ from recompute.spec import Spec
 # What an estimate depends on, besides numpy and the data.
 _CODE = (
     *("coding.py", "design.py", "estimate.py", "evaluate.py", "intervals.py", "known.py", "law.py", "quantities.py"),
-    *("query.py", "resample.py", "selection.py", "spec.py", "special.py", "tables.py", "values.py", "computed.py"),
+    *("query.py", "resample.py", "selection.py", "spec.py", "special.py", "tables.py", "computed.py"),
     *("importers/*.py", "statistics/*.py"),
 )
 
