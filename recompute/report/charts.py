@@ -89,7 +89,7 @@ def _chart(plot: Plot, table: Table | None, values: Sequence[Valued]) -> Chart:
     ]
     bars = plot.kind == "bar"
     scale = Scale.over(numbers, zero=bars or _near_zero(numbers))
-    places = _spread(labels) if bars else _placed(labels)
+    places, logarithmic = (_spread(labels), False) if bars else _placed(labels)
     units = dict.fromkeys(UNITS[value.spec.unit] or value.spec.metric for _, value in mine)
     series = tuple(
         Series(
@@ -102,7 +102,7 @@ def _chart(plot: Plot, table: Table | None, values: Sequence[Valued]) -> Chart:
     return Chart(
         plot,
         series,
-        plot.x,
+        ", ".join(filter(None, (plot.x, "logarithmic" if logarithmic else ""))),
         plot.y or (next(iter(units)) if len(units) == 1 else ""),
         tuple((text, percent(place)) for text, place in places.values()),
         tuple((text, _down(place)) for text, place in scale.ticks()),
@@ -139,16 +139,21 @@ def _near_zero(numbers: Sequence[float]) -> bool:
     return bool(numbers) and min(map(abs, numbers)) < 0.5 * max(map(abs, numbers))
 
 
-def _placed(labels: Sequence[str]) -> Places:
-    """Labels as the numbers they say and where those are, if each says another one; evenly otherwise."""
+def _placed(labels: Sequence[str]) -> tuple[Places, bool]:
+    """Labels as the numbers they say and where those are, if each says another one; evenly otherwise.
+
+    The second answer: whether the places are of the numbers' logarithms.
+    """
     said = [found for label in labels if (found := _NUMBER.search(label))]
     known = [float(one[1].replace(",", "")) * _TIMES[one[2].lower()] for one in said]
     if len(labels) < 2 or len(set(known)) < len(labels):
-        return _spread(labels)
-    if min(known) > 0 and max(known) >= _LOG_FROM * min(known):
+        return _spread(labels), False
+    logarithmic = min(known) > 0 and max(known) >= _LOG_FROM * min(known)
+    if logarithmic:
         known = [log(number) for number in known]
     scale = Scale.over(known, room=0.08)
-    return {label: (one[0].strip(), scale.at(number)) for label, one, number in zip(labels, said, known, strict=True)}
+    texts = (one[0].strip() for one in said)
+    return {label: (text, scale.at(at)) for label, text, at in zip(labels, texts, known, strict=True)}, logarithmic
 
 
 def _spread(labels: Sequence[str]) -> Places:

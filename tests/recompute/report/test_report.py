@@ -271,6 +271,18 @@ def test_labels_may_hold_slashes_and_numbers_and_a_cell_several_values(samples: 
     assert not some.slanted
 
 
+def test_a_range_over_tenfold_is_drawn_by_its_logarithm_and_says_so(samples: ModuleType) -> None:
+    table = Table(id="t", file="f.md", name="T", rows="length", columns={"Map": "loss"})
+    spec = samples.decisions()[0].value.spec
+    values = tuple(samples.valued(f"t/{row}/Map", spec, samples.estimate("1")) for row in ("512", "2K", "8K"))
+    plot = Plot(table="t", title="t", series="columns", x="prompt")
+    (chart,) = charts(Report("s", False, values, reported=Reported(tables=(table,), plots=(plot,))))
+    first, middle, last = (float(place.rstrip("%")) for _, place in chart.x_ticks)
+    assert middle - first == pytest.approx(last - middle, abs=0.02)
+    assert [text for text, _ in chart.x_ticks] == ["512", "2K", "8K"]
+    assert chart.x == "prompt, logarithmic"
+
+
 def test_a_plot_of_a_table_that_has_no_value_is_there_and_says_so(samples: ModuleType) -> None:
     report = Report("s", False, (), reported=Reported(plots=(Plot(table="nosuch", title="Nothing"),)))
     assert charts(report)[0].series == ()
