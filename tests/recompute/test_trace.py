@@ -160,11 +160,11 @@ def test_a_value_computed_from_other_bytes_than_the_sealed_ones_fails(study: tup
     assert "the file that was read is 0000000000000000" in _told(link, f"samples {name}")
 
 
-def _start(run: Run, **changes: Any) -> Run:
+def _start(run: Run, /, **changes: Any) -> Run:
     return replace(run, start=run.start.model_copy(update=changes))
 
 
-def _finish(run: Run, **changes: Any) -> Run:
+def _finish(run: Run, /, **changes: Any) -> Run:
     assert run.finish is not None
     return replace(run, finish=run.finish.model_copy(update=changes))
 
@@ -229,6 +229,16 @@ def test_a_refused_value_fails_and_says_why(study: tuple[Path, History, Valued])
     link = lineage(Valued("x", valued.spec, refused="no such metric"), history, folder)
     assert _edges(link) == {"number x": Edge.FAIL, "analysis paired-difference": Edge.FAIL, "query loss": Edge.FAIL}
     assert link.told == "refused: no such metric"
+
+
+def test_what_another_machine_has_could_not_be_checked_here(study: tuple[Path, History, Valued]) -> None:
+    folder, history, valued = study
+    run = history.runs[0]
+    elsewhere = [{**pin.as_entry(), "source": "pypi:not-installed==1#m"} for pin in run.pins if pin.kind == "model"]
+    history.runs[0] = _start(run, pins=elsewhere)
+    link = lineage(valued, history, folder)
+    assert _not_ok(link) == {"pin model m": Edge.UNCHECKED}
+    assert "the package not-installed is not here" in _told(link, "pin model m")
 
 
 # --- registered anew, retracted, shared work
