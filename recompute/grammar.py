@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 SPACES = " \u00a0\u2009\u202f"
 _GAP = rf"(?:[{SPACES}~]|\\[, ]|&nbsp;)"
 _LETTER = r"[^\W\d_\u00aa\u00b2\u00b3\u00b9\u00ba\u2070-\u209f]"
 _SIGN = r"(?:[-+\u2010-\u2014\u2212\uff0d]|\\textminus(?:\{\})?|&minus;|&ndash;)"
-_OPEN = r"(?:\*{1,3}|[${}]|\\(?:textbf|mathbf|textit|emph|bm|boldsymbol)\{)*"  # between a sign and its digits
-_CLOSE = r"(?:\*{1,3}|[$}])*"  # between the digits and their unit
+_OPEN = r"(?:\*{1,3}|[${}]|\\(?:textbf|mathbf|textit|emph|bm|boldsymbol)\{){0,4}"  # between a sign and its digits
+_CLOSE = r"(?:\*{1,3}|[$}]){0,4}"  # between the digits and their unit
 _DASH = r"[-\u2010-\u2013\u2212]"
 
 ONLY_MINUS = ("\u2212", "\\textminus", "\\textminus{}", "&minus;")  # no dash between words looks like these
@@ -53,6 +54,7 @@ _UNITS = {
 _ANY_UNIT = "|".join(_UNITS[name] for name in sorted(_UNITS, key=len, reverse=True))
 _ATTACHED = rf"(?:{_ANY_UNIT})(?![^\W_])"
 _UNIT = rf"{_CLOSE}(?:{_GAP}?\$?(?!x){_ATTACHED}|x(?![^\W_])|\}}\{{[\\a-zA-Z%]+\}})"
+UNIT = re.compile(_UNIT)
 _UNIT_NAMES = tuple((re.compile(pattern), name) for name, pattern in _UNITS.items())
 
 _REFERENCE = (
@@ -77,9 +79,11 @@ _SKIPPED = (
 TOKEN = re.compile(
     r"(?P<nothing>(?<![\w/])(?:n/a|N/A)(?![\w/])|(?:(?<=/ )|(?<=^))(?:[-\u2013\u2014]|--)(?= /|$))"
     rf"|(?P<skipped>{'|'.join(_SKIPPED)})"
-    rf"|(?P<signs>(?:[${{](?={_SIGN}[$}}]))?(?:{_SIGN}{_OPEN}[{SPACES}]?)+)?(?P<rough>{_ROUGH})(?P<exponent>{_EXPONENT})?(?P<unit>{_UNIT})?"
+    rf"|(?P<signs>(?:[${{](?={_SIGN}[$}}]))?(?:{_SIGN}{_OPEN}[{SPACES}]?){{1,3}})?(?P<rough>{_ROUGH})(?P<exponent>{_EXPONENT})?(?P<unit>{_UNIT})?"
 )
-PLAIN = re.compile(r"[ \t]*((?P<sign>[-+\u2212]?)(?P<digits>[0-9]{1,40}(?:\.[0-9]{1,40})?))[ \t]*")
+PLAIN = re.compile(
+    r"[ \t]*((?P<sign>[-+\u2212]?)(?P<digits>(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,30})(?:\.[0-9]{1,30})?))[ \t]*"
+)
 NOTHING = re.compile(r"[\s*_${}]*(n/?a|N/?A|n\.a\.|[-\u2013\u2014]|-{2,3})[\s*_${}]*")
 NOT_FINITE = re.compile(
     rf"(?:^|[\[(,/])\s*[*$]*({_SIGN}?\s?(?:[Nn][Aa][Nn]|[Ii]nf(?:inity)?|INF|\u221e|\\infty))[*$]*\s*(?:$|[\]),/])"
@@ -103,6 +107,7 @@ def power(exponent: str) -> int:
     return -int(found[2]) if found[1] not in (None, "+") else int(found[2])
 
 
+@lru_cache(maxsize=256)
 def unit(text: str) -> str:
     """The unit's one name: % for percent, points for pp and pts, x for the multiplication sign."""
     word = re.sub(rf"&nbsp;|[*${{}}~\\,{SPACES}]", "", text)

@@ -128,17 +128,10 @@ def _sign(text: str, match: re.Match[str], last: int, signed: bool) -> tuple[int
 
 def _number(text: str, start: int, end: int, sign: str, digits: str, exponent: str, unit: str) -> Printed:
     whole, _, fraction = grammar.SEPARATOR.sub("", digits).partition(".")
-    power = grammar.power(exponent)
-    value = Fraction(int(whole + fraction), 10 ** len(fraction)) * Fraction(10) ** power
-    return Printed(
-        text,
-        start,
-        end,
-        value if sign in ("", "+") else -value,
-        len(fraction) - power,
-        grammar.unit(unit),
-        bool(sign),
-    )
+    decimals = len(fraction) - grammar.power(exponent)
+    value = int(f"{'' if sign in ('', '+') else '-'}{whole}{fraction}")
+    exact = Fraction(value, 10**decimals) if decimals > 0 else Fraction(value * 10**-decimals)
+    return Printed(text, start, end, exact, decimals, grammar.unit(unit) if unit else "", bool(sign))
 
 
 def _is_list(text: str, match: re.Match[str]) -> bool:

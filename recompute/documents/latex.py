@@ -62,12 +62,14 @@ class Latex(Reader):
         at = 0
         while begun := _BEGIN.search(text, at):
             end = _end(text, begun)
-            at = begun.end() if end is None else end
             if end is None:
-                draft.refuse("ragged-table", begun.start(), f"\\begin{{{begun['env']}}} has no end")
-            else:
-                read = _table(draft, text, begun, end)
-                (good if read else refused).append((begun.start(), end))
+                draft.refuse(
+                    "ragged-table", begun.start(), f"\\begin{{{begun['env']}}} has no end; nothing below is read"
+                )
+                break
+            at = end
+            read = _table(draft, text, begun, end)
+            (good if read else refused).append((begun.start(), end))
         rest = spoken(blanked(text, good))
         return draft.done(blanked(rest, refused), rest)
 

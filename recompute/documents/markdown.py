@@ -18,7 +18,7 @@ _CAPTION = re.compile(r"\W{0,4}Table[ \u00a0]+\S|\W{0,4}Table:")
 _MARKER = re.compile(r"<!--\s*table:\s*(.*?)\s*-->", re.DOTALL)
 _FRONT = re.compile(r"\A---[ \t]*\r?\n.*?^---[ \t]*$", re.DOTALL | re.MULTILINE)
 _PIPE = re.compile(r"(?<!\\)\|")
-_CONTAINER = re.compile(r"[ \t>]*")
+_CONTAINER = re.compile(r"[ \t>\ufeff]*")
 _DELIMITER = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
 _ROW = re.compile(r"[ \t>]*\|.*\|[ \t]*")
 _SPECIAL = re.compile(r"[`*_\[\]<>\\&$!]")
@@ -46,7 +46,7 @@ class Markdown(Reader):
         parser.core.ruler.enableOnly(["normalize", "block"])
         draft = Draft(file, source)
         front = _FRONT.match(source)
-        text = blanked(source, [front.span()]) if front else source
+        text = (blanked(source, [front.span()]) if front else source).replace("\ufeff", " ")
         blocks = [token for token in parser.parse(text) if token.map and token.type in _LEAVES]
         code = [_span(draft, block) for block in blocks if block.type in ("fence", "code_block")]
         text = blanked(text, code)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from recompute import grammar
 from recompute.documents.draft import blanked
 
 _GROUP = r"\s*\{[^{}]*(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}[^{}]*)*\}"
@@ -44,19 +45,22 @@ def uncommented(source: str) -> str:
 
 
 def spoken(text: str) -> str:
-    """Uncommented text without labels, lengths, file names and styling, for the numbers in it."""
+    """Uncommented text without labels, lengths, file names and styling. Every number in it stands as in the source,
+    with what is between it and its unit.
+    """
     if "\\" in text:
         text = blanked(text, (match.span() for match in _NO_TEXT.finditer(text)))
         for _ in range(3):  # styles within styles
             text = blanked(text, _styles(text))
         text = blanked(text, (match.span() for match in _COMMAND.finditer(text)))
-    return text.replace("~", " ")
+    return re.sub("~", lambda tie: tie[0] if grammar.UNIT.match(text, tie.start()) else " ", text)
 
 
 def _styles(text: str) -> Iterator[tuple[int, int]]:
     for match in _STYLED.finditer(text):
         yield match.start(), match.start(1)
-        yield match.span(2)
+        if not grammar.UNIT.match(text, match.start(2)):
+            yield match.span(2)
 
 
 @lru_cache(maxsize=4096)
