@@ -70,6 +70,7 @@ _SKIPPED = (
     r"(?<![^\W_])(?:2|10)(?:\$?\^(?:\{[^{}\n]*\}|\S\d*)|<sup>[^<\n]*</sup>|[⁺⁻]?[⁰¹²³⁴-⁹]+)",  # powers of two and ten
     r"\\(?!textminus|times|cdot)[a-zA-Z]+",  # other commands
     r"\$?[\^](?:\{[^{}\n]*\}|\\\w+|\w)|[\u00b9\u00b2\u00b3\u2070-\u209f]+",
+    rf"(?<![^\W_])[\d.,]+{_GAP}(?:hundred|thousand|(?:m|b|tr)illion)(?![^\W_])",  # of which the digits are a part only
     r"\d{4}-\d\d-\d\d(?:T[\d:.]+Z?)?(?!\d)|(?<!\d)\d{1,2}:\d\d(?::\d\d)?(?!\d)",  # dates, times
     rf"{_LETTER}\w*(?:(?:[.'\u2019+]|{_DASH}+)\w+)*",  # words, with what hangs on them
     rf"(?<![^\W_])\d[\d.,]*(?:{_DASH}\d[\d.,]*)*(?!{_ATTACHED})(?![eE]{_SIGN}?[0-9]{{1,3}}(?!\w)){_LETTER}"

@@ -46,7 +46,7 @@ class Triple:
 def triples(text: str, numbers: Sequence[Printed], *, at: int = 0, prose: bool = False) -> Iterator[Triple]:
     """Every printed interval of a text. at: where the text begins in its file, as in `numbers`.
 
-    In prose a pair in round brackets, or of bare whole numbers, is no interval: it may be layers, or sources.
+    Bare whole numbers are an interval only in square brackets in a cell: else they may be layers, or sources.
     """
     for index in range(len(numbers) - 1):
         low, high = numbers[index], numbers[index + 1]
@@ -56,7 +56,8 @@ def triples(text: str, numbers: Sequence[Printed], *, at: int = 0, prose: bool =
         closed = _CLOSED.match(text, high.end - at)
         if opened is None or closed is None or not _BETWEEN.fullmatch(text, low.end - at, high.start - at):
             continue
-        if prose and (opened["bracket"] == "(" or not any(n.signed or n.decimals or n.unit for n in (low, high))):
+        bare = not any(number.signed or number.decimals or number.unit for number in (low, high))
+        if bare + prose + (opened["bracket"] == "(") > 1:
             continue
         value = numbers[index - 1] if index else None
         if value is not None and (value.value is None or not _NEAR.fullmatch(text, value.end - at, opened.start())):

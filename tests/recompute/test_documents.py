@@ -207,6 +207,7 @@ def test_a_lost_minus_sign_is_found_where_a_value_has_its_interval(cell: str, re
         "12 of 23, 5 (3)",
         "1.5 \u00b1 0.2",
         "1.2 (n = 3, k = 2)",
+        "30 pairs (1, 1)",
     ],
 )
 def test_what_does_not_contradict_itself(cell: str) -> None:

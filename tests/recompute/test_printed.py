@@ -144,7 +144,8 @@ def test_a_dash_says_that_nothing_is_printed(text: str) -> None:
     "text",
     [
         "SmolLM2-135M", "sha256", "Qwen3.8", "Llama-3.1-8B", "v0.1.2", "0.1.2", "29.08.10", "2026-11-30",
-        "2026-11-30T03:15:00Z", "03:15", "16K-token", "8K", "10.6K", "8K\u201364K", "16\u201330K", "4ca72078", "3e8b0",
+        "2026-11-30T03:15:00Z", "03:15", "16K-token", "8K", "10.6K",
+        "680 million", "1.5 billion", "8K\u201364K", "16\u201330K", "4ca72078", "3e8b0",
         "1e999999999", "\u00a76.5", "Section 6.2", "Tables 9 and 10", "Table~3", "niah_multikey_1", "L16", "2^{30}",
         "10^{-5}", "arXiv:2411.00640", "https://x.org/12", r"\alpha", "not run", "", "1" * 5000,
     ],
