@@ -64,9 +64,10 @@ class Answer:
     tokens: ids that were scored or generated; text: generated; losses: nats a scored token; top: the likeliest
     id at each scored place; kl, same: KL(baseline || arm) in nats and whether both have the same likeliest
     token, at each scored place, where a baseline was asked for; baseline, cut: the baseline's losses there, and
-    those with the prompt cut; seconds: until the first token of a prefill; ceiling: how many times fewer multiply-accumulates
-    than the exact arm, 0 where nobody counted; identical, difference: whether every bit is the model's own, and the
-    largest difference of a logit; notes: what a reader of the number must know, kept with its rows.
+    those with the prompt cut; seconds: until the first token, of a prefill; ceiling: how many times fewer
+    multiply-accumulates than the exact arm, 0 where nobody counted; identical, difference: whether every bit is
+    the model's own, and the largest difference of a logit; notes: what a reader of the number must know, kept
+    with its rows.
     """
 
     tokens: tuple[int, ...] = ()
