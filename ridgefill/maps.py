@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from ridgefill import correctionfile, fingerprint, int8, tensorfile
+from ridgefill import fingerprint, int8, tensorfile
 from ridgefill.errors import FillMismatchError, FillUsageError
 from ridgefill.manifest import NAME, Manifest, Projector
 
@@ -30,7 +30,7 @@ LAYOUT = "[d_out, d_in] row-major"
 class Maps:
     """The maps of one split. `parts` is layer -> tensors as stored: weight, or codes and scale; and bias.
 
-    offsets: layer -> C_l of the terminal-state correction, fp32 [heads, d_v, d_k]; empty without one.
+    source: the folder they were read from; added: name -> bytes of files to write beside them.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class Maps:
         manifest: Manifest,
         parts: Mapping[int, Mapping[str, Tensor]],
         source: Path | None = None,
-        offsets: Mapping[int, Tensor] | None = None,
+        added: Mapping[str, bytes] | None = None,
     ) -> None:
         self.manifest = manifest
         self.split = manifest.split
         self.layers: tuple[int, ...] = tuple(sorted(parts))
         self._parts = {layer: dict(parts[layer]) for layer in self.layers}
         self._source = source
-        self.offsets = dict(offsets or {})
+        self._added = dict(added or {})
 
     @property
     def sink_rows(self) -> int:
@@ -74,12 +74,20 @@ class Maps:
             }
             for layer in self.layers
         }
-        return Maps(self.manifest, parts, self._source, self.offsets)
+        return Maps(self.manifest, parts, self._source, self._added)
 
-    def corrected(self, offsets: Mapping[int, Tensor], about: dict[str, Any]) -> Maps:
-        """The same maps with another terminal-state correction; `about` says how it was measured."""
-        files = {name: digest for name, digest in self.manifest.files.items() if name != correctionfile.NAME}
-        return Maps(self.manifest.changed(correction=about, files=files), self._parts, self._source, offsets)
+    def attached(self, name: str) -> bytes | None:
+        """A file beside the maps, a correction or a table of rows; None if there is none."""
+        if name in self._added or name not in self.manifest.files:
+            return self._added.get(name)
+        assert self._source is not None  # noqa: S101 - listed files come from there
+        return _verified(self._source, name, self.manifest.files[name])
+
+    def attach(self, name: str, data: bytes, **fields: Any) -> Maps:
+        """The same maps with another file beside them, and what the manifest says of it."""
+        files = {other: digest for other, digest in self.manifest.files.items() if other != name}
+        manifest = self.manifest.changed(files=files, **fields)
+        return Maps(manifest, self._parts, self._source, {**self._added, name: data})
 
     def check_model(self, model: Any, tokenizer: Any | None = None) -> None:
         """Refuse a model they were not fitted for (FillMismatchError); warn where only anchors differ."""
@@ -95,17 +103,15 @@ class Maps:
         folder = Path(folder)
         manifest = read_manifest(folder)
         names = {name: int(layer) for layer, name in manifest.projector.files.items()}
-        parts, offsets = {}, {}
+        parts = {}
         for name, digest in manifest.files.items():
             data = _verified(folder, name, digest)
-            if name == correctionfile.NAME:
-                offsets = correctionfile.unpack(data, manifest)
             if name in names:
                 parts[names[name]] = _unpack(data, name, names[name], manifest)
         unlisted = sorted(set(names) - set(manifest.files))
         if unlisted:
             raise FillMismatchError(f"{NAME} gives no sha256 for {unlisted[0]}", cause="an unfinished folder")
-        return cls(manifest, parts, folder, offsets)
+        return cls(manifest, parts, folder)
 
     def save(self, folder: str | Path, dtype: str | None = None) -> Maps:
         """Write the folder, all or nothing, and return it; `dtype` "bf16", "i8" or None for the manifest's.
@@ -137,8 +143,8 @@ class Maps:
             assert self._source is not None  # noqa: S101 - others come from there
             data = _verified(self._source, name, digest)
             files[name] = _store(folder / name, data)
-        if self.offsets and correctionfile.NAME not in files:
-            files[correctionfile.NAME] = _store(folder / correctionfile.NAME, correctionfile.pack(self.offsets))
+        for name, data in self._added.items():
+            files[name] = _store(folder / name, data)
         for path in sorted(self._source.glob("*.md")) if self._source else []:
             shutil.copyfile(path, folder / path.name)
         projector = self._projector(dtype)

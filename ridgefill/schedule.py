@@ -2,6 +2,7 @@
 
     rows       0 ............ prefix ....... n-1      N-1
     lower      all rows, chunk by chunk
+    probe      filled          asks                  only for a selector that reads late layers
     late       filled, but X   X: exact              the model's own step, at generation
 
 The cache ends one token short of the prompt: `generate` and `forward` run the last token themselves. A cache
@@ -20,10 +21,12 @@ from torch import Tensor
 from torch.profiler import record_function
 from transformers import DynamicCache
 
-from ridgefill.edits import Edit, Heads, Tail
+from ridgefill.edits import Edit
 from ridgefill.errors import FillUsageError
 from ridgefill.families import family_of
+from ridgefill.fill import fill as write_filled
 from ridgefill.plan import TAIL, Fill, NoFill, Plan, Predictor, choose, make_plan
+from ridgefill.probe import probe
 from ridgefill.prompt import Prompt, read_prompt
 from ridgefill.recurrent import carry_filled
 from ridgefill.selection import Rows, Watch
@@ -85,6 +88,8 @@ def run(
     plan = plan_of(model, arm, input_ids, attention_mask, tail, min_prompt)
     kinds = family_of(model).layer_kinds(model.config)
     watch = Watch(rows, prompt, plan, kinds)
+    if watch.probes and isinstance(arm, NoFill):
+        raise FillUsageError("no fill writes nothing that a probe could read", hint="another selector, or another fill")
     for edit in edits:
         edit.check(plan.split, kinds)
     if not 1 <= hold <= plan.tail:
@@ -99,10 +104,15 @@ def run(
             state = shared.lower(sweep, plan.split, watch)
         else:
             state = lower(sweep, plan.split, chunk or CHUNK, watch)
-    chosen = watch.select(sweep, prompt.ids[0])
+    probed = None
+    if watch.probes:
+        assert not isinstance(arm, NoFill)  # noqa: S101 - refused above
+        with record_function("probe"):
+            probed = probe(sweep, arm, plan, state, watch.probes)
+    chosen = watch.select(sweep, prompt.ids[0], probed)
     exact = _exact_rows(chosen, arm, sweep.prompt, plan)
     with record_function("late"):
-        _late(sweep, arm, plan, state, exact, edits)
+        _late(sweep, arm, plan, state, exact, edits, again=probed is not None)
     return Prefilled(cache, plan, exact)
 
 
@@ -157,9 +167,19 @@ def _exact_rows(chosen: Tensor, arm: Predictor | NoFill, prompt: Prompt, plan: P
 
 
 def _late(
-    sweep: Sweep, arm: Predictor | NoFill, plan: Plan, state: Tensor, exact: Tensor, edits: Sequence[Edit]
+    sweep: Sweep,
+    arm: Predictor | NoFill,
+    plan: Plan,
+    state: Tensor,
+    exact: Tensor,
+    edits: Sequence[Edit],
+    *,
+    again: bool = False,
 ) -> None:
-    """The exact rows through the late layers in one pass over what the filled rows write."""
+    """The exact rows through the late layers in one pass over what the filled rows write.
+
+    again: a first sweep has filled the attention layers.
+    """
     n, padded = sweep.prompt.length, sweep.prompt.padded
     x, columns = state[:, exact], exact
     if isinstance(arm, NoFill):
@@ -174,33 +194,13 @@ def _late(
                     x = carry_filled(sweep, arm, layer, plan.prefix, state, exact, x, edits)
             continue
         true = sweep.heads(layer, x)
-        sweep.reserve(layer, n, true[0])
+        if not again:
+            sweep.reserve(layer, n, true[0])
         if not isinstance(arm, NoFill):
             with record_function("fill"):
-                _fill(sweep, arm, layer, plan, state, true, edits)
+                write_filled(sweep, arm, layer, plan, state, true, edits, again=again)
         sweep.write(layer, exact, columns, true)
         x = sweep.through(layer, x, exact, columns, padded)
-
-
-def _fill(
-    sweep: Sweep, arm: Predictor, layer: int, plan: Plan, state: Tensor, true: Heads, edits: Sequence[Edit]
-) -> None:
-    """Write what prefix rows write from their predicted inputs; exact rows among them are written over."""
-
-    def filled(rows: slice) -> Heads:
-        return sweep.heads(layer, arm.predict(layer, state[:, rows]))
-
-    tail = Tail(
-        rows=state.shape[1] - plan.prefix,
-        true=lambda m: (true[0][:, -tail.rows :][:, :m], true[1][:, -tail.rows :][:, :m]),
-        filled=lambda m: filled(slice(plan.prefix, plan.prefix + m)),
-    )
-    changes = [change for edit in edits if (change := edit.at(layer, tail))]
-    for part in parts(0, plan.prefix, CHUNK):
-        heads = filled(part)
-        for change in changes:
-            heads = change(part, heads)
-        sweep.write(layer, part, part, heads)
 
 
 @torch.no_grad()

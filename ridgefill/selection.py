@@ -25,6 +25,7 @@ class Watch:
         rows = rows.tolist() if isinstance(rows, Tensor) else rows
         self.prefix, self.asking, self._inputs = plan.prefix, range(0), dict[int, list[Tensor]]()
         self._selector = None if rows is None or isinstance(rows, Sequence) else rows
+        self.probes = 0 if self._selector is None else self._selector.probes
         self._given = torch.tensor(rows if isinstance(rows, Sequence) else (), dtype=torch.long)
         if rows is not None and (prompt.ids.shape[0] > 1 or prompt.padded is not None):
             raise FillUsageError(
@@ -59,12 +60,15 @@ class Watch:
         if layer in self._inputs and first < stop:
             self._inputs[layer].append(x[:, first - rows.start : stop - rows.start].clone())
 
-    def select(self, sweep: Sweep, ids: Tensor) -> Tensor:
-        """The rows, int64: those given, or those the selector chooses for prompt ids [N]."""
+    def select(self, sweep: Sweep, ids: Tensor, probed: Tensor | None = None) -> Tensor:
+        """The rows, int64: those given, or those the selector chooses for prompt ids [N].
+
+        probed: what a probe measured, fp32 [prefix], for a selector that has `probes`.
+        """
         if self._selector is None:
             return self._given
         attention = torch.zeros(self.prefix if self.asking else 0)
         rows = torch.arange(self.asking.start, self.asking.stop)
         for layer, inputs in self._inputs.items():
             attention += sweep.received(layer, torch.cat(inputs, 1), rows)[0, : self.prefix].cpu()
-        return self._selector.select(View(ids.cpu(), self.prefix, attention))
+        return self._selector.select(View(ids.cpu(), self.prefix, attention, probed))

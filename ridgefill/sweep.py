@@ -107,10 +107,13 @@ class Sweep:
         self.write(layer, part, part, heads)
         return self.through(layer, x, rows, rows, self.prompt.padded)
 
-    def received(self, layer: int, x: Tensor, rows: Tensor) -> Tensor:
-        """Attention each column gets at `layer` from rows that enter it as `x`, over all heads: [B, N]."""
+    def received(self, layer: int, x: Tensor, rows: Tensor, hidden: Tensor | None = None) -> Tensor:
+        """Attention each column gets at `layer` from rows that enter it as `x`, over all heads: [B, N].
+
+        hidden [B, N]: columns that the rows do not see; themselves they always do.
+        """
         keys = self.cache.layers[layer].keys
-        return received(self._queries(layer, x, rows), keys, rows, self.prompt.padded)
+        return received(self._queries(layer, x, rows), keys, rows, hidden)
 
     def _queries(self, layer: int, x: Tensor, rows: Tensor) -> Tensor:
         return self.family.rotate(self.family.queries(self.base.layers[layer], x), self._angles(rows))

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
+from ridgefill import correctionfile
 from ridgefill.edits import Edit
 from ridgefill.errors import FillUsageError
 from ridgefill.families import family_of
@@ -38,14 +39,18 @@ class TerminalState(Edit):
 
     @classmethod
     def of(cls, maps: Maps, alpha: float = 1.0) -> Self:
-        """The correction that a map folder carries; raises FillUsageError if it carries none."""
-        if not maps.offsets:
+        """The correction that a map folder carries.
+
+        Raises FillUsageError if it carries none, FillMismatchError if it is not for the folder's split.
+        """
+        data = maps.attached(correctionfile.NAME)
+        if data is None:
             raise FillUsageError(
                 "these maps carry no terminal-state correction",
                 expected="a map folder with correction.safetensors",
                 hint="measure one: ridgefill.terminal.correct(model, tokenizer, maps, texts)",
             )
-        return cls(maps.split, maps.offsets, alpha)
+        return cls(maps.split, correctionfile.unpack(data, maps.manifest), alpha)
 
     def check(self, split: int, kinds: Sequence[str]) -> None:
         late = late_recurrent(split, kinds)
@@ -80,7 +85,8 @@ def correct(model: Any, tokenizer: Any, maps: Maps, texts: Sequence[str], *, eve
     prompts = [torch.tensor(tokenizer(text, verbose=False)["input_ids"]) for text in texts]
     found = measure(model, maps, prompts, every=every)
     states = sum(len(ids) // every for ids in prompts)
-    return maps.corrected(found.offsets, {"every": every, "states": states, "texts_sha256": own})
+    about = {"every": every, "states": states, "texts_sha256": own}
+    return maps.attach(correctionfile.NAME, correctionfile.pack(found.offsets), correction=about)
 
 
 @torch.no_grad()

@@ -12,9 +12,13 @@ from ridgefill.errors import FillUsageError
 from ridgefill.selectors.attention import Attention
 from ridgefill.selectors.base import Selector, View
 from ridgefill.selectors.digits import Digits
+from ridgefill.selectors.lexical_net import LexicalNet
 from ridgefill.selectors.longer_tail import LongerTail
+from ridgefill.selectors.probe import Probe
+from ridgefill.selectors.protected import Protected
 from ridgefill.selectors.question_blind import QuestionBlind
 from ridgefill.selectors.random import Random
+from ridgefill.selectors.special import Special
 
 __all__ = ["SELECTORS", "Selector", "View", "selector"]
 
@@ -25,6 +29,10 @@ SELECTORS: dict[str, Callable[[Any], Selector]] = {
     "question_blind": lambda tokenizer: QuestionBlind(),
     "longer_tail": lambda tokenizer: LongerTail(),
     "digits": Digits.of,
+    "special": Special.of,
+    "lexical_net": LexicalNet.of,
+    "protected": Protected.of,
+    "probe": Probe.of,
 }
 
 

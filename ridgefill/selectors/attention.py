@@ -20,6 +20,7 @@ class Attention:
     """
 
     name: ClassVar[str] = "attention"
+    probes: ClassVar[int] = 0
     layers: tuple[int, ...] = (3, 7, 11, 15)
 
     def asks(self, length: int, prefix: int) -> range:

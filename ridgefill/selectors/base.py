@@ -17,12 +17,14 @@ class View:
 
     ids: token ids [N], on the CPU; prefix: the number of rows before the tail; attention: fp32 [prefix], what
     each prefix row gets from the rows the selector asks with, summed over them, their heads and its layers;
-    empty if it asks with none.
+    empty if it asks with none; probed: the same in the late layers, from the last rows over the filled cache,
+    for a selector that probes.
     """
 
     ids: Tensor
     prefix: int
     attention: Tensor
+    probed: Tensor | None = None
 
 
 class Selector(Protocol):
@@ -35,6 +37,10 @@ class Selector(Protocol):
     @property
     def layers(self) -> tuple[int, ...]:
         """The layers whose attention it reads; only those below the split count."""
+
+    @property
+    def probes(self) -> int:
+        """How many of the prompt's last rows run the late layers first, to tell what they read; 0 for none."""
 
     def asks(self, length: int, prefix: int) -> range:
         """The rows of a prompt of `length` tokens whose attention it reads; empty if it reads none."""

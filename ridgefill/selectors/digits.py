@@ -19,6 +19,7 @@ class Digits:
     """
 
     name: ClassVar[str] = "digits"
+    probes: ClassVar[int] = 0
     layers: ClassVar[tuple[int, ...]] = ()
     tokens: tuple[int, ...]
 

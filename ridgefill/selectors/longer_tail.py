@@ -16,6 +16,7 @@ class LongerTail:
     """Budget: a tenth of the prompt."""
 
     name: ClassVar[str] = "longer_tail"
+    probes: ClassVar[int] = 0
     layers: ClassVar[tuple[int, ...]] = ()
 
     def asks(self, length: int, prefix: int) -> range:

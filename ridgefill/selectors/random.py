@@ -17,6 +17,7 @@ class Random:
     """Budget: a tenth of the prompt. Each prompt has its own seed, made of `seed` and its token ids."""
 
     name: ClassVar[str] = "random"
+    probes: ClassVar[int] = 0
     layers: ClassVar[tuple[int, ...]] = ()
     seed: int = 0
 

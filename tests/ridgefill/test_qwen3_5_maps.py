@@ -15,6 +15,7 @@ from ridgefill import Maps, penalty
 from ridgefill.capture import capture
 from ridgefill.errors import FillMismatchError
 from ridgefill.ridge import decompose
+from ridgefill.rowsel import RowTable
 from ridgefill.schedule import prefill, run
 
 SPLIT, TAIL = 4, 13
@@ -99,6 +100,18 @@ def test_fit_save_load_and_fill(store: str, model: Any, words: Any, tmp_path: Pa
     mine, theirs = (prefill(model, maps, ids, tail=TAIL) for maps in (loaded, saved))
     for layer in (4, 5, 6):
         assert torch.equal(mine.layers[layer].recurrent_states[0], theirs.layers[layer].recurrent_states[0])
+
+
+def test_a_table_of_rows_travels_with_the_maps(model: Any, words: Any, tmp_path: Path) -> None:
+    maps = ridgefill.fit(model, words, [text(1)], splits=[SPLIT], penalty=0.1)[SPLIT]
+    assert RowTable.beside(maps) is None
+    table = RowTable.of(words, [text(1)])
+    saved = table.attach(maps, [text(1)]).save(tmp_path / "maps")
+    found = RowTable.beside(Maps.load(tmp_path / "maps"))
+    assert found is not None
+    assert torch.equal(found.score, table.score)
+    assert saved.manifest.rowsel["texts_sha256"] == maps.manifest.fit["texts_sha256"]
+    assert RowTable.beside(saved.save(tmp_path / "i8", "i8")) is not None
 
 
 def test_maps_come_closer_to_the_true_state_than_the_identity(model: Any, words: Any) -> None:

@@ -174,9 +174,9 @@ def test_it_travels_with_the_maps(model: Any, words: Any, tmp_path: Path) -> Non
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
     again = terminal.correct(model, words, corrected, [text + " w5"], every=100).save(tmp_path / "a")
     assert again.manifest.correction["every"] == 100
-    assert not torch.equal(again.offsets[4], tensors[4])
+    assert not torch.equal(TerminalState.of(again).offsets[4], tensors[4])
     converted = again.save(tmp_path / "c", "i8")
-    assert torch.equal(converted.offsets[4], again.offsets[4])
+    assert torch.equal(TerminalState.of(converted).offsets[4], TerminalState.of(again).offsets[4])
     ids = ids_of(141)
     edits = [TerminalState.of(converted, alpha=0.5)]
     plain = run(model, converted, ids, tail=TAIL)
@@ -185,11 +185,11 @@ def test_it_travels_with_the_maps(model: Any, words: Any, tmp_path: Path) -> Non
 
 
 def test_a_folder_whose_correction_is_for_another_split_is_refused(model: Any, words: Any, tmp_path: Path) -> None:
-    maps = fitted(model, words)
-    offset = torch.zeros(4, 12, 32)
+    maps, offset = fitted(model, words), torch.zeros(4, 12, 32)
     for wrong in (dict.fromkeys((2, 4, 5, 6), offset), dict.fromkeys((5, 6), offset)):
+        saved = maps.attach(correctionfile.NAME, correctionfile.pack(wrong)).save(tmp_path / "maps")
         with pytest.raises(FillMismatchError, match="fitted for another split"):
-            maps.corrected(wrong, {}).save(tmp_path / "maps")
+            TerminalState.of(saved)
     for wrong in ({**dict.fromkeys(LATE, offset), 5: offset[0]}, {**dict.fromkeys(LATE, offset), 5: offset / 0}):
         with pytest.raises(FillMismatchError, match=r"st\.5 is not a state"):
             correctionfile.unpack(correctionfile.pack(wrong), maps.manifest)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ridgefill import schedule, sweep
+from ridgefill import fill, sweep
 from ridgefill.plan import Identity, NoFill
 from ridgefill.schedule import extend, prefill, run
 
@@ -236,6 +236,6 @@ def test_late_rows_may_be_cut(
     """A tail longer than a chunk, and a fill in several chunks, are the same prefill."""
     true = oracle(model, prompt, SPLIT)
     monkeypatch.setattr(sweep, "CHUNK", size)
-    monkeypatch.setattr(schedule, "CHUNK", size)
+    monkeypatch.setattr(fill, "CHUNK", size)
     cache = prefill(model, true, prompt, tail=12, rows=[1, 2, 20])
     assert (next_logits(model, cache, prompt) - true.logits[:, -1]).abs().max() <= 1e-5

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from ridgefill.errors import FillUsageError
 from ridgefill.plan import Identity
 from ridgefill.schedule import run
-from ridgefill.selectors import SELECTORS, selector
+from ridgefill.selectors import SELECTORS, Selector, selector
 from ridgefill.selectors.attention import Attention
 from ridgefill.selectors.base import View
 from ridgefill.selectors.digits import Digits
@@ -25,12 +26,27 @@ class DigitWords:
     """A tokenizer whose tokens 0, 10, 20, ... hold a digit and whose token 30 is special."""
 
     all_special_ids = (30,)
+    chat_template = None
 
     def __len__(self) -> int:
         return 97
 
-    def batch_decode(self, ids: list[list[int]]) -> list[str]:
-        return [f"a{token}" if token % 10 == 0 else "word" for (token,) in ids]
+    def __call__(self, text: str, **_: Any) -> dict[str, list[int]]:
+        return {"input_ids": [len(word) % 97 for word in text.split()]}
+
+    def batch_decode(self, ids: list[list[int]], **_: Any) -> list[str]:
+        return [f" a{token}" if token % 10 == 0 else f" word{'s' * (token % 3)}" for (token,) in ids]
+
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+        return self.batch_decode([[token] for token in ids])
+
+
+TENTH = ("attention", "random", "question_blind", "longer_tail")
+
+
+@cache
+def made(name: str) -> Selector:
+    return selector(name)(DigitWords())
 
 
 @st.composite
@@ -41,7 +57,7 @@ def views(draw: st.DrawFn, asks: bool = True) -> View:
     ids = torch.randint(0, 97, (length,), generator=generator)
     # Few distinct values, so that ties are common.
     attention = torch.randint(0, 9, (prefix,), generator=generator).float() / 8
-    return View(ids, prefix, attention)
+    return View(ids, prefix, attention, attention.flip(0))
 
 
 @pytest.mark.parametrize("name", sorted(SELECTORS))
@@ -49,19 +65,27 @@ def views(draw: st.DrawFn, asks: bool = True) -> View:
 @given(view=views())
 def test_contract(name: str, view: View) -> None:
     """Sorted, unique, in the prefix, as many as promised, the same again; it asks only with rows of the prompt."""
-    chosen = selector(name)(DigitWords())
+    chosen = made(name)
     rows = chosen.select(view)
     assert chosen.name == name
     assert rows.dtype == torch.int64
     assert rows.tolist() == sorted(set(rows.tolist()))
     assert all(0 <= row < view.prefix for row in rows.tolist())
     assert len(rows) == chosen.budget(view)
-    if name != "digits":
+    if name in TENTH:
         assert len(rows) == min(math.ceil(len(view.ids) / 10), view.prefix)
-    assert torch.equal(selector(name)(DigitWords()).select(view), rows)
+    assert torch.equal(chosen.select(view), rows)
     asks = chosen.asks(len(view.ids), view.prefix)
     assert all(0 <= row < len(view.ids) for row in asks)
     assert bool(chosen.layers) == bool(asks)
+    assert chosen.probes >= 0
+
+
+@pytest.mark.parametrize("name", sorted(SELECTORS))
+def test_two_of_a_kind_choose_alike(name: str) -> None:
+    ids = torch.arange(300) * 7 % 97
+    view = View(ids, 250, torch.rand(250), torch.rand(250))
+    assert torch.equal(made(name).select(view), selector(name)(DigitWords()).select(view))
 
 
 @settings(max_examples=60, deadline=None)
@@ -106,10 +130,13 @@ def test_attention_reads_what_the_model_attends_to(model: Any, prompt: torch.Ten
 
 @pytest.mark.parametrize("name", sorted(SELECTORS))
 def test_every_selector_runs(name: str, model: Any, prompt: torch.Tensor) -> None:
-    chosen = selector(name)(DigitWords())
-    done = run(model, Identity(4), prompt, tail=6, rows=chosen)
-    expected = 4 if name != "digits" else int((prompt[0, :34] % 10 == 0).sum() - (prompt[0, :34] == 30).sum())
-    assert len(done.rows) == expected + 5
+    """Whole, and with its lower layers chunk by chunk: the same rows."""
+    done = run(model, Identity(4), prompt, tail=6, rows=made(name))
+    if name in TENTH:
+        assert len(done.rows) == 4 + 5
+    if name == "digits":
+        assert len(done.rows) == int((prompt[0, :34] % 10 == 0).sum() - (prompt[0, :34] == 30).sum()) + 5
+    assert torch.equal(run(model, Identity(4), prompt, tail=6, rows=made(name), chunk=7).rows, done.rows)
 
 
 def test_layers_above_the_split_are_refused_before_any_work(model: Any, prompt: torch.Tensor) -> None:
@@ -118,5 +145,8 @@ def test_layers_above_the_split_are_refused_before_any_work(model: Any, prompt: 
 
 
 def test_an_unknown_selector_is_refused_with_the_list() -> None:
-    with pytest.raises(FillUsageError, match="attention, random, question_blind, longer_tail, digits"):
+    with pytest.raises(
+        FillUsageError,
+        match="attention, random, question_blind, longer_tail, digits, special, lexical_net, protected, probe",
+    ):
         selector("best")
