@@ -48,7 +48,8 @@ def recompute(folder: Path, *, strict: bool = False, trace: bool = False) -> Rec
     bindings = bind(reported, documents)
     predictions = prediction_specs(history) if history else {}
     sources = Sources.of(folder, history, reported.data)
-    values = recomputed(sources, {**bindings.specs, **predictions})
+    # A trace says what was computed in this call, so nothing that was kept before may stand in it.
+    values = recomputed(sources, {**bindings.specs, **predictions}, cache=not trace)
     tracer = Tracer(history, folder, check_pins=trace)
     printed = {name: value for name, value in values.items() if name in bindings.specs}
     report = Report(

@@ -10,6 +10,7 @@ import click
 from ledger.console import folder_option, json_option, print_json, study_folder
 from ledger.findings import exit_code
 from recompute.claims import decide, findings_of, prediction_specs, seeds_of
+from recompute.report.digits import estimate_text
 from recompute.sources import Sources
 from recompute.values import recomputed
 from runs.history import read_history
@@ -39,8 +40,9 @@ def claims(folder: Path | None, as_json: bool) -> int:
         return code
     for one in decided:
         outcome = f" ({one.outcome.value})" if one.outcome else ""
-        click.echo(f"{one.verdict.value:<12} {one.claim}/{one.prediction}{outcome}: {one.rule}")
-        click.echo(f"{'':<12} {one.why}")
+        number = f"{estimate_text(one.value.estimate)}; " if one.value and one.value.estimate else ""
+        click.echo(f"{one.verdict.value:<12} {one.id}{outcome}: {one.rule}")
+        click.echo(f"{'':<12} {number}{one.why}")
     told = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
-    click.echo(f"{len(decided)} predictions registered: {told or 'none'}")
+    click.echo(f"{len(decided)} {"prediction" if len(decided) == 1 else "predictions"} registered: {told or 'none'}")
     return code

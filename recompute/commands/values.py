@@ -9,6 +9,7 @@ import click
 from ledger.console import folder_option, json_option, print_json, say, study_folder
 from ledger.findings import exit_code
 from recompute.recomputation import recompute
+from recompute.report.digits import estimate_text
 from recompute.valued import Valued
 
 
@@ -45,9 +46,5 @@ def _told(value: Valued) -> str:
     estimate = value.estimate
     if estimate is None:
         return f"REFUSED: {value.refused}"
-    if estimate.value is None:
-        return f"undefined: {estimate.why}"
-    low, high = estimate.ends or (None, None)
-    ends = "" if low is None else f"  [{float(low):+.6g}, {'' if high is None else f'{float(high):+.6g}'}]"
-    about = "".join(f", {flag}" for flag in estimate.flags) + (f", {estimate.why}" if estimate.why else "")
-    return f"{float(estimate.value):+.6g}{ends}  n = {estimate.n}{about}"
+    about = [*estimate.flags, estimate.why, *(f"{count} by {rule}" for rule, count in value.dropped.items())]
+    return ", ".join(filter(None, (estimate_text(estimate), *about)))

@@ -36,3 +36,8 @@ def interval_text(estimate: Estimate | None, places: int | None = None) -> str:
     left = "(-inf" if low is None else f"[{spell(low, shown)}"
     right = "inf)" if high is None else f"{spell(high, shown)}]"
     return f"{left}, {right}"
+
+
+def estimate_text(estimate: Estimate) -> str:
+    """Value, interval and number of items."""
+    return " ".join(filter(None, (value_text(estimate) or "undefined", interval_text(estimate), f"n={estimate.n}")))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ledger.errors import visible
 from ledger.findings import Severity
 from recompute.decided import Decided
-from recompute.report.digits import interval_text, value_text
+from recompute.report.digits import estimate_text
 from recompute.report.model import Report
 from recompute.report.summary import ledger_line, numbers_line, outcome, predictions_line, worth_a_look
 
@@ -29,9 +29,7 @@ def _head(report: Report) -> Iterator[str]:
 
 
 def _claims(report: Report) -> Iterator[str]:
-    rows = [
-        (_verdict(decided), f"{decided.claim}/{decided.prediction}", _number(decided)) for decided in report.decided
-    ]
+    rows = [(_verdict(decided), decided.id, _number(decided)) for decided in report.decided]
     wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for decided, row in zip(report.decided, rows, strict=True):
         cells = "  ".join(cell.ljust(size) for cell, size in zip(row, wide, strict=True))
@@ -45,5 +43,4 @@ def _verdict(decided: Decided) -> str:
 def _number(decided: Decided) -> str:
     if decided.value is None or decided.value.estimate is None:
         return "no value"
-    estimate = decided.value.estimate
-    return " ".join(filter(None, (value_text(estimate) or "undefined", interval_text(estimate), f"n={estimate.n}")))
+    return estimate_text(decided.value.estimate)

@@ -17,11 +17,15 @@ from ledger.console import json_option, print_json
 # extra -> (what it gives, its packages)
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     "core": (
-        "ledger, runs and audits, for anyone who checks",
-        ("click", "cryptography", "gitpython", "numpy", "orjson", "pyarrow", "pydantic", "scipy"),
+        "ledger, runs, audits and recomputation, for anyone who checks",
+        (
+            *("click", "cryptography", "duckdb", "gitpython", "jinja2", "markdown-it-py", "numpy", "orjson"),
+            *("pyarrow", "pydantic", "pylatexenc", "scipy"),
+        ),
     ),
     "fill": ("fitting maps, faster prefill", ("torch", "transformers", "safetensors", "gguf", "accelerate")),
     "ray": ("runs on a cluster", ("ray",)),
+    "ruler": ("RULER's word lists", ("wonderwords",)),
     "gpu": ("GPU details in run records", ("nvidia-ml-py",)),
     "anchor": ("RFC 3161 time stamps", ("rfc3161-client",)),
     "dev": ("the tests and linters", ("pytest", "hypothesis", "ruff", "mypy")),
