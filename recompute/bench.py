@@ -1,8 +1,11 @@
-"""`ridgefill bench recompute`: intervals of many values over shared designs, against scipy's bootstrap."""
+"""`ridgefill bench recompute`: intervals against scipy's bootstrap; loading, pairing and checking what is large."""
 
 from __future__ import annotations
 
+import tempfile
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import click
 import numpy as np
@@ -10,6 +13,8 @@ from numpy.typing import NDArray
 from scipy import stats  # type: ignore[import-untyped]
 
 from ledger.console import json_option, print_json, say
+from recompute.bench_check import check_seconds, large_study
+from recompute.bench_tables import load_and_pair, sealed
 from recompute.coverage import WORLDS, coverage
 from recompute.design import Design
 from recompute.evaluate import Ask, estimates
@@ -24,14 +29,16 @@ REPEATS = 3  # pairs of alternating arms; the ratio is of their medians
 @click.option("--items", default=500, show_default=True, help="Items of a design.")
 @click.option("--strata", default=13, show_default=True, help="Strata of a design.")
 @click.option("--resamples", default=10_000, show_default=True, help="Resamples of a design.")
+@click.option("--rows", default=1_000_000, show_default=True, help="Sample rows that are loaded and paired.")
 @click.option("--replications", default=2000, show_default=True, help="Simulated data sets a coverage is counted over.")
 @json_option
 def command(
-    values: int, designs: int, items: int, strata: int, resamples: int, replications: int, as_json: bool
+    values: int, designs: int, items: int, strata: int, resamples: int, rows: int, replications: int, as_json: bool
 ) -> int:
     """Resample paired differences with strata, and the same differences with scipy.stats.bootstrap, without.
 
-    And count how often 95 % BCa intervals hold the true mean of skewed data, at 200 items and at 20.
+    Load and pair sealed samples; check a report whose values are kept; and count how often 95 % BCa intervals hold
+    the true mean of skewed data, at 200 items and at 20.
     """
     rng = np.random.default_rng(0)
     work = [
@@ -51,6 +58,9 @@ def command(
         "scipy_ms_per_value": float(1000 * scipy_per_value),
         "times_faster_than_scipy": float(scipy_per_value / per_value),
     }
+    say(f"{rows} rows to load and pair, and a report to check, the interpreter's start included")
+    with tempfile.TemporaryDirectory() as folder:
+        figures |= _rows(Path(folder), rows) | _checks(Path(folder))
     say(f"coverage of 95 % intervals, {replications} replications")
     covered = {f"{world}, {n} items": coverage(world, n, replications) for world in WORLDS for n in (200, 20)}
     if as_json:
@@ -62,6 +72,24 @@ def command(
         for key, figure in figures.items():
             click.echo(f"{key.replace('_', ' '):<43} {figure:,.3f}")
     return 0
+
+
+def _rows(folder: Path, rows: int) -> dict[str, float]:
+    file, data = folder / "samples.parquet", sealed(rows, tasks=100)
+    file.write_bytes(data)
+    told = _median(lambda: load_and_pair(file, data))
+    return {**told, "load_and_pair_seconds": told["load_seconds"] + told["pair_seconds"]}
+
+
+def _checks(folder: Path) -> dict[str, float]:
+    cells = large_study(folder)
+    check_seconds(folder)
+    return {"cells": cells, **_median(lambda: {"check_seconds": check_seconds(folder)})}
+
+
+def _median(once: Callable[[], dict[str, float]]) -> dict[str, float]:
+    runs = [once() for _ in range(REPEATS)]
+    return {name: float(np.median([run[name] for run in runs])) for name in runs[0]}
 
 
 def _spread(values: int, designs: int) -> list[int]:

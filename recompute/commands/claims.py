@@ -44,5 +44,6 @@ def claims(folder: Path | None, as_json: bool) -> int:
         click.echo(f"{one.verdict.value:<12} {one.id}{outcome}: {one.rule}")
         click.echo(f"{'':<12} {number}{one.why}")
     told = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
-    click.echo(f"{len(decided)} {"prediction" if len(decided) == 1 else "predictions"} registered: {told or 'none'}")
+    what = "prediction" if len(decided) == 1 else "predictions"
+    click.echo(f"{len(decided)} {what} registered: {told or 'none'}")
     return code
