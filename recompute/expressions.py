@@ -12,6 +12,7 @@ from functools import reduce
 
 from ledger.errors import UsageProblem
 from recompute.boxes import Box
+from recompute.functions import STEPS
 
 DEEPEST = 200  # far below what Python's own stack holds
 ZERO = Box.point(0)
@@ -88,12 +89,15 @@ EXACT = "exact"  # of one name: its digits are the number, as of a count
 
 @dataclass(frozen=True)
 class Expression:
-    """One expression over names. exact: names whose digits are the number itself."""
+    """One expression over names. exact: names whose digits are the number itself; stepped: those in a function that
+    has no slope.
+    """
 
     tree: ast.expr
     text: str
     names: Counter[str]
     exact: frozenset[str]
+    stepped: frozenset[str] = frozenset()
 
     def range(self, boxes: Mapping[str, Box]) -> tuple[Box, bool]:
         """Where it lies, and whether that is exactly so and not wider.
@@ -105,14 +109,17 @@ class Expression:
         whole = self._at(boxes)
         low, high, sure = dict(boxes), dict(boxes), True
         for name in (name for name, times in self.names.items() if times > 1 and not boxes[name].exact):
-            slope, box = whole.slopes[name], boxes[name]
-            if slope.low >= 0:
+            slope, box = whole.slopes.get(name, ZERO), boxes[name]
+            if name in self.stepped:
+                sure = False
+            elif slope.low >= 0:
                 low[name], high[name] = Box.point(box.low), Box.point(box.high)
             elif slope.high <= 0:
                 low[name], high[name] = Box.point(box.high), Box.point(box.low)
             else:
                 sure = False
-        return Box(self._at(low).box.low, self._at(high).box.high), sure
+        found = Box(self._at(low).box.low, self._at(high).box.high)
+        return found, sure or found.exact
 
     def _at(self, boxes: Mapping[str, Box]) -> Ranged:
         return _evaluate(self.tree, self.text, boxes)
@@ -135,6 +142,8 @@ def _evaluate(node: ast.expr, text: str, boxes: Mapping[str, Box]) -> Ranged:
         return OPERATORS[type(node.op)](left, right)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         terms = [_evaluate(argument, text, boxes) for argument in node.args]
+        if node.func.id in STEPS:
+            return Ranged(STEPS[node.func.id][2](*(term.box for term in terms)))
         return terms[0] if node.func.id == EXACT else FUNCTIONS[node.func.id](terms)
     raise TypeError(f"`read` lets no {type(node).__name__} pass")
 
@@ -148,17 +157,26 @@ def read(text: str) -> Expression:
         names: Counter[str] = Counter()
         exact: set[str] = set()
         _hold(tree, text.strip(), names, exact, 0)
+        stepped = _in_steps(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as wrong:
         told = wrong.msg if isinstance(wrong, SyntaxError) else str(wrong) or "it is nested too deeply"
         raise UsageProblem(
             f"not an expression: {told}", expected="{ID}, numbers, + - * / and " + ", ".join(known())
         ) from None
-    return Expression(tree, text.strip(), names, frozenset(exact))
+    return Expression(tree, text.strip(), names, frozenset(exact), stepped)
 
 
 def known() -> list[str]:
     """The functions an expression may call."""
-    return [f"{name}()" for name in (*FUNCTIONS, EXACT)]
+    return [f"{name}()" for name in (*FUNCTIONS, *STEPS, EXACT)]
+
+
+def _in_steps(tree: ast.expr) -> frozenset[str]:
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    steps = (call for call in calls if isinstance(call.func, ast.Name) and call.func.id in STEPS)
+    return frozenset(
+        name.id for call in steps for term in call.args for name in ast.walk(term) if isinstance(name, ast.Name)
+    )
 
 
 def _hold(node: ast.AST, text: str, names: Counter[str], exact: set[str], depth: int) -> None:
@@ -175,8 +193,13 @@ def _hold(node: ast.AST, text: str, names: Counter[str], exact: set[str], depth:
         for side in (node.left, node.right):
             _hold(side, text, names, exact, depth + 1)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        if node.func.id not in (*FUNCTIONS, EXACT):
+        if node.func.id not in (*FUNCTIONS, *STEPS, EXACT):
             raise ValueError(f"no function is called {node.func.id!r}")
+        if node.func.id in STEPS:
+            wanted, counts, _ = STEPS[node.func.id]
+            if len(node.args) != wanted:
+                raise ValueError(f"{node.func.id}() takes {wanted}, not {len(node.args)}")
+            exact.update(term.id for at, term in enumerate(node.args) if at in counts and isinstance(term, ast.Name))
         if node.func.id == EXACT:
             if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
                 raise ValueError("exact() takes one {ID}")
