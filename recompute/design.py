@@ -131,13 +131,16 @@ class Design:
         for told, wrong in (
             ("items that are not in the design", [item for item in items if item not in known]),
             ("items without a value", sorted(known.difference(items))),
-            ("no finite number", [items[row] for row in np.flatnonzero(~np.isfinite(rows).all(axis=1))]),
+            (
+                "no finite number",
+                [item for item, whole in zip(items, np.isfinite(rows).all(axis=1), strict=True) if not whole],
+            ),
         ):
             if wrong:
                 raise UsageProblem(told, found=_named(wrong), hint="declare `missing` in the value's definition")
         if len(items) == self.n:
             row_of = {item: row for row, item in enumerate(items)}
-            return rows[[row_of[item] for item in self.items]]
+            return rows[np.array([row_of[item] for item in self.items])]
         if self.weights != "document":
             raise UsageProblem("an item has more than one value", found=_named(_repeated(items)))
         of: dict[str, list[NDArray[np.float64]]] = {}
