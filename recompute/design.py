@@ -126,21 +126,18 @@ class Design:
         Raises UsageProblem that names the ids: unknown, missing or repeated ones, and values that are no number. Which
         of those may be dropped is for the selection to declare, for all arms at once, before it comes here.
         """
-        rows = np.asarray(values, dtype=np.float64).reshape(len(items), -1)
-        known = set(self.items)
+        rows: NDArray[np.float64] = np.asarray(values, dtype=np.float64).reshape(len(items), -1)
+        known, finite = set(self.items), np.isfinite(rows).all(axis=1).tolist()
         for told, wrong in (
             ("items that are not in the design", [item for item in items if item not in known]),
             ("items without a value", sorted(known.difference(items))),
-            (
-                "no finite number",
-                [item for item, whole in zip(items, np.isfinite(rows).all(axis=1), strict=True) if not whole],
-            ),
+            ("no finite number", [item for item, good in zip(items, finite, strict=True) if not good]),
         ):
             if wrong:
                 raise UsageProblem(told, found=_named(wrong), hint="declare `missing` in the value's definition")
         if len(items) == self.n:
             row_of = {item: row for row, item in enumerate(items)}
-            return rows[np.array([row_of[item] for item in self.items])]
+            return np.take(rows, [row_of[item] for item in self.items], axis=0)
         if self.weights != "document":
             raise UsageProblem("an item has more than one value", found=_named(_repeated(items)))
         of: dict[str, list[NDArray[np.float64]]] = {}
