@@ -127,7 +127,8 @@ class Design:
         of those may be dropped is for the selection to declare, for all arms at once, before it comes here.
         """
         rows: NDArray[np.float64] = np.asarray(values, dtype=np.float64).reshape(len(items), -1)
-        known, finite = set(self.items), np.isfinite(rows).all(axis=1).tolist()
+        known = set(self.items)
+        finite = [math.isfinite(peak) for peak in np.abs(rows).max(axis=1)]
         for told, wrong in (
             ("items that are not in the design", [item for item in items if item not in known]),
             ("items without a value", sorted(known.difference(items))),
