@@ -1,19 +1,24 @@
-"""Corrections of what filled rows write, measured on the tail, where truth and prediction are both known.
+"""Corrections of what filled rows leave behind, by the names they have in a study.
 
-Value rescale (paper 2.3), per late layer and key head g, over the first m tail rows:
+Rescales are measured on the tail, where truth and prediction are both known; the terminal-state correction is
+measured before (ridgefill/terminal.py).
+
+Value rescale (paper 2.3), per late attention layer and key head g, over the first m tail rows:
     s_g = mean over t of |v_true(t, g)| / |v_filled(t, g)|,    filled values are multiplied by s_g.
 Key rescale is the same with keys before rotary.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
 from ridgefill.edits import Change, Edit, Heads, Tail
 from ridgefill.errors import FillUsageError
+from ridgefill.terminal import TerminalState
 
 M = 512
 
@@ -57,3 +62,18 @@ def ratio(true: Tensor, filled: Tensor) -> Tensor:
     lengths = filled.float().norm(dim=-1).clamp(min=1e-12)
     mean: Tensor = (true.float().norm(dim=-1) / lengths).mean(1)
     return mean[:, None, :, None].to(true.dtype)
+
+
+# name -> how it is made for an arm
+CORRECTIONS: dict[str, Callable[[Any], Edit]] = {
+    "value-rescale": lambda arm: value_rescale(),
+    "key-rescale": lambda arm: key_rescale(),
+    "terminal-state": TerminalState.of,
+}
+
+
+def correction(name: str) -> Callable[[Any], Edit]:
+    """How to make the correction `name` for an arm; raises FillUsageError for an unknown name."""
+    if name not in CORRECTIONS:
+        raise FillUsageError("no such correction", expected=", ".join(CORRECTIONS), found=repr(name))
+    return CORRECTIONS[name]

@@ -38,13 +38,12 @@ class TerminalState(Edit):
     alpha: float = 1.0
 
     @classmethod
-    def of(cls, maps: Maps, alpha: float = 1.0) -> Self:
-        """The correction that a map folder carries.
+    def of(cls, maps: Predictor, alpha: float = 1.0) -> Self:
+        """The correction that a map folder carries; other arms carry none.
 
         Raises FillUsageError if it carries none, FillMismatchError if it is not for the folder's split.
         """
-        data = maps.attached(correctionfile.NAME)
-        if data is None:
+        if not isinstance(maps, Maps) or (data := maps.attached(correctionfile.NAME)) is None:
             raise FillUsageError(
                 "these maps carry no terminal-state correction",
                 expected="a map folder with correction.safetensors",
