@@ -22,7 +22,8 @@ class Bound:
 
     file, line, table, row, column: where, for a reader; start, end: the characters of the number, or of the cell or
     mark in its place; at: its cell, None in running text; spec: None for what is printed only; decimals: declared for
-    what is still to be written; pattern: how what stands there is printed; why: why it was not taken for a number.
+    what is still to be written; pattern: how what stands there is printed; why: why it was not taken for a number;
+    named: it is a text, `number.text`, and no number.
     """
 
     id: str
@@ -40,6 +41,7 @@ class Bound:
     decimals: int | None = None
     pattern: str = ""
     why: str = ""
+    named: bool = False
 
     @property
     def digits(self) -> Printed:
@@ -73,6 +75,11 @@ class Bindings:
         return dict(found)
 
     @cached_property
+    def named(self) -> dict[str, Bound]:
+        """id -> the text that is printed for it."""
+        return {bound.id: bound for bound in self.bounds if bound.named}
+
+    @cached_property
     def cells(self) -> dict[At, list[Bound]]:
         """What each cell of a table holds."""
         found: dict[At, list[Bound]] = defaultdict(list)
@@ -89,9 +96,3 @@ class Bindings:
         around = {"above": (row - 1, column), "below": (row + 1, column)}
         around |= {"to the left": (row, column - 1), "to the right": (row, column + 1)}
         return [(way, other) for way, (r, c) in around.items() for other in self.cells.get((table, r, c), [])]
-
-    def same_table(self, bound: Bound) -> list[Bound]:
-        """Everything else in the same table."""
-        if bound.at is None:
-            return []
-        return [other for other in self.bounds if other.at and other.at[0] == bound.at[0] and other.at != bound.at]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from math import trunc
 
 from recompute import misprints
@@ -14,11 +16,70 @@ from recompute.printed import Printed
 from recompute.rounding import equal, rounded
 from recompute.slots import error_of, slot_of
 from recompute.spec import Spec
+from recompute.statistics.paired_difference import PairedDifference
+from recompute.statistics.ratio_of_medians import RatioOfMedians
+from recompute.statistics.relative_change import RelativeChange
 from recompute.valued import Valued
 
 SEED_Z = 6
 NEAR_N = 3
-_SELECTION = {"metric", "task", "stratum", "length", "run", "where", "weights"}
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """What a value may be mistaken for. Looked up rather than searched: a whole report may be wrong."""
+
+    bindings: Bindings
+    values: Mapping[str, Valued]
+    _rounded: dict[tuple[str, int], dict[Fraction, Bound]] = field(default_factory=dict)
+
+    def of(self, bound: Bound) -> Fraction | None:
+        """What was recomputed for a place."""
+        valued = self.values.get(bound.id)
+        return slot_of(valued.estimate, bound.slot) if valued and valued.estimate else None
+
+    @cached_property
+    def tables(self) -> dict[str, list[tuple[Bound, Fraction]]]:
+        """Every place of a table that something was recomputed for."""
+        found: dict[str, list[tuple[Bound, Fraction]]] = defaultdict(list)
+        for bound in self.bindings.bounds:
+            if bound.at and (wanted := self.of(bound)) is not None:
+                found[bound.at[0]].append((bound, wanted))
+        return found
+
+    def rounded(self, table: str, decimals: int) -> dict[Fraction, Bound]:
+        """What a table's places should print, with so many decimals -> the first of them."""
+        key = (table, decimals)
+        if key not in self._rounded:
+            places = reversed(self.tables.get(table, []))
+            self._rounded[key] = {rounded(wanted, decimals): bound for bound, wanted in places}
+        return self._rounded[key]
+
+    @cached_property
+    def counts(self) -> dict[str, dict[int, None]]:
+        """The numbers of items in each table, in order."""
+        found: dict[str, dict[int, None]] = defaultdict(dict)
+        for table, places in self.tables.items():
+            for bound, _ in places:
+                estimate = self.values[bound.id].estimate
+                if estimate and estimate.n:
+                    found[table][estimate.n] = None
+        return found
+
+    @cached_property
+    def means(self) -> dict[tuple[str, str], list[Fraction]]:
+        """(arm, which samples) -> the means of it."""
+        found: dict[tuple[str, str], list[Fraction]] = defaultdict(list)
+        for valued in self.values.values():
+            if valued.spec.statistic == "mean" and valued.estimate and valued.estimate.value is not None:
+                found[valued.spec.arm, _selection(valued.spec)].append(valued.estimate.value)
+        return found
+
+
+def _selection(spec: Spec) -> str:
+    """Which samples and in which unit; a difference in points is one of percents."""
+    selected = (spec.metric, spec.task, spec.stratum, spec.length, spec.run, sorted(spec.where.items()), spec.weights)
+    return repr((*selected, spec.scale))
 
 
 @dataclass(frozen=True)
@@ -29,17 +90,11 @@ class Case:
     number: Printed
     valued: Valued
     wanted: Fraction
-    bindings: Bindings
-    values: Mapping[str, Valued]
+    around: Surroundings
 
     def fits(self, other: Fraction | None) -> bool:
         """Whether another number is printed like this."""
         return other is not None and equal(other, self.number) == "match"
-
-    def of(self, bound: Bound) -> Fraction | None:
-        """What was recomputed for another place."""
-        valued = self.values.get(bound.id)
-        return slot_of(valued.estimate, bound.slot) if valued and valued.estimate else None
 
 
 def likely(case: Case) -> str:
@@ -52,9 +107,9 @@ def _meant(case: Case, meant: Iterable[Misprint]) -> str:
 
 
 def _sign(case: Case) -> str:
-    swapped = case.valued.spec.how.arms[:2] == ("arm", "baseline") and case.bound.slot == "value"
     words = _meant(case, misprints.sign(case.number))
-    return words + (", or the arms are swapped" if words and swapped and case.number.signed else "")
+    difference = isinstance(case.valued.spec.how, PairedDifference) and case.bound.slot == "value"
+    return f"{words}, or the arms are swapped" if words and difference and case.number.signed else words
 
 
 def _factor(case: Case) -> str:
@@ -74,22 +129,20 @@ def _tie(case: Case) -> str:
 
 
 def _swapped(case: Case) -> str:
-    """The arms of a difference, a ratio or a relative change, exchanged."""
-    estimate = case.valued.estimate
-    statistic = case.valued.spec.statistic.partition("(")[0].strip().replace("-", "_")
-    if estimate is None or case.bound.slot == "n":
+    """The arms of a difference, a ratio or a relative change, exchanged: its ends change places."""
+    estimate, spec = case.valued.estimate, case.valued.spec
+    mirrored = (
+        slot_of(estimate, {"low": "high", "high": "low"}.get(case.bound.slot, case.bound.slot)) if estimate else None
+    )
+    if not mirrored or case.bound.slot == "n":
         return ""
-    mirrored = slot_of(estimate, {"low": "high", "high": "low"}.get(case.bound.slot, "value"))
-    if mirrored is None:
-        return ""
-    scale = case.valued.spec.scale
     other: Fraction | None = None
-    if statistic == "paired_difference":
+    if isinstance(spec.how, PairedDifference):
         other = -mirrored
-    elif statistic == "ratio_of_medians" and mirrored:
-        other = scale * scale / mirrored
-    elif statistic == "relative_change" and mirrored != -scale:
-        other = -mirrored / (1 + mirrored / scale)
+    elif isinstance(spec.how, RatioOfMedians):
+        other = spec.scale**2 / mirrored
+    elif isinstance(spec.how, RelativeChange) and mirrored != -spec.scale:
+        other = -mirrored / (1 + mirrored / spec.scale)
     return "the arms are swapped" if case.fits(other) else ""
 
 
@@ -102,8 +155,8 @@ def _other_slot(case: Case) -> str:
 
 
 def _neighbour(case: Case) -> str:
-    for way, other in case.bindings.neighbours(case.bound):
-        if other.slot == case.bound.slot and case.fits(case.of(other)):
+    for way, other in case.around.bindings.neighbours(case.bound):
+        if other.slot == case.bound.slot and case.fits(case.around.of(other)):
             return f"it is the number of the cell {way}, {other.id}"
     return ""
 
@@ -113,8 +166,10 @@ def _transposed(case: Case) -> str:
 
 
 def _other_cell(case: Case) -> str:
-    others = (other for other in case.bindings.same_table(case.bound) if case.fits(case.of(other)))
-    return next((f"it is another cell of the table, {other.id}:{other.slot}" for other in others), "")
+    if case.bound.at is None or case.number.value is None:
+        return ""
+    other = case.around.rounded(case.bound.at[0], case.number.decimals).get(case.number.value)
+    return f"it is another cell of the table, {other.id}:{other.slot}" if other else ""
 
 
 def _of_rounded(case: Case) -> str:
@@ -122,19 +177,10 @@ def _of_rounded(case: Case) -> str:
     spec = case.valued.spec
     if case.bound.slot != "value" or spec.how.arms != ("arm", "baseline"):
         return ""
-    mine, theirs = (list(_means(case, spec, arm)) for arm in (spec.arm, spec.baseline))
-    differences = (one - other for one in mine for other in theirs)
-    return "the difference of rounded numbers" if case.number.value in set(differences) else ""
-
-
-def _means(case: Case, spec: Spec, arm: str) -> Iterator[Fraction]:
-    """The means of one arm of a difference over the same samples, rounded like the number."""
-    unit = "percent" if spec.unit == "points" else spec.unit
-    mean = spec.model_dump(include=_SELECTION) | {"statistic": "mean", "arm": arm, "unit": unit}
-    for valued in case.values.values():
-        same = valued.spec.arm == arm and valued.spec.model_dump(include=set(mean)) == mean
-        if same and valued.estimate and valued.estimate.value is not None:
-            yield rounded(valued.estimate.value, case.number.decimals)
+    selection, decimals = _selection(spec), case.number.decimals
+    mine, theirs = (case.around.means.get((arm, selection), []) for arm in (spec.arm, spec.baseline))
+    differences = {rounded(one, decimals) - rounded(other, decimals) for one in mine for other in theirs}
+    return "the difference of rounded numbers" if case.number.value in differences else ""
 
 
 def _other_n(case: Case) -> str:
@@ -146,9 +192,8 @@ def _other_n(case: Case) -> str:
     if k.denominator != 1 or not 0 <= k <= estimate.n:
         return ""
     near = [n for off in range(1, NEAR_N + 1) for n in (estimate.n - off, estimate.n + off) if n > 0]
-    others = [case.values.get(other.id) for other in case.bindings.same_table(case.bound)]
-    table = [other.estimate.n for other in others if other and other.estimate and other.estimate.n]
-    for n in dict.fromkeys(near + table):
+    table = case.around.counts[case.bound.at[0]] if case.bound.at else {}
+    for n in dict.fromkeys([*near, *table]):
         if case.fits(k / n * spec.scale):
             return f"{k} of {n}, not of {estimate.n}"
     return ""
@@ -164,7 +209,7 @@ def _other_seed(case: Case) -> str:
 
 
 def _typed(case: Case) -> str:
-    return _meant(case, misprints.typed(case.number))
+    return misprints.typing_error(case.number, case.wanted)
 
 
 CAUSES: tuple[Callable[[Case], str], ...] = (

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from recompute.bound import Bindings, Bound
 from recompute.boxes import Box
-from recompute.causes import Case, likely
+from recompute.causes import Case, Surroundings, likely
 from recompute.estimate import Estimate
 from recompute.kept import Kept
 from recompute.printed import Printed
@@ -30,7 +30,7 @@ def check(bindings: Bindings, values: Mapping[str, Valued], kept: Mapping[str, K
     of the texts.
     """
     order = {file: number for number, file in enumerate(bindings.documents)}
-    checker = _Checker(bindings, values, kept)
+    checker = _Checker(Surroundings(bindings, values), kept)
     found = [
         ((order[bound.file], bound.line, bound.start), checked)
         for bound in bindings.bounds
@@ -42,8 +42,7 @@ def check(bindings: Bindings, values: Mapping[str, Valued], kept: Mapping[str, K
 
 @dataclass(frozen=True)
 class _Checker:
-    bindings: Bindings
-    values: Mapping[str, Valued]
+    around: Surroundings
     kept: Mapping[str, Kept]
 
     def standing(self, bound: Bound, valued: Valued) -> Checked | None:
@@ -89,13 +88,13 @@ class _Checker:
         if error is not None and _distance(wanted, number) <= Z * error:
             rule += f", or within {Z} Monte-Carlo errors of {float(error):.2g}"
             return told(bound, Standing.MC_CONSISTENT, recomputed=shown, rule=rule)
-        case = Case(bound, number, valued, wanted, self.bindings, self.values)
+        case = Case(bound, number, valued, wanted, self.around)
         cause = "; ".join(filter(None, (likely(case), self._elsewhere(bound))))
         return told(bound, Standing.MISMATCH, recomputed=shown, rule=rule, cause=cause)
 
     def _elsewhere(self, bound: Bound) -> str:
         """Where the same value is printed with other digits."""
-        others = (other for other in self.bindings.printed[bound.id, bound.slot] if contradict(bound, other))
+        others = (other for other in self.around.bindings.printed[bound.id, bound.slot] if contradict(bound, other))
         return next((prints(other) for other in others), "")
 
 

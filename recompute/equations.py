@@ -17,6 +17,7 @@ from recompute.rounding import spell
 
 # What a score may be a multiple of, as a part of one item: `k_of(n)` is a percent, k whole items of n.
 GRANULES = {"k_of": Fraction(1), "quarters_of": Fraction(1, 4)}
+_NAMED = re.compile(r"\{[^{}]*\}|([A-Za-z_]\w*)")
 _COUNTED = re.compile(rf"\s*({'|'.join(GRANULES)})\s*\((.*)\)\s*", re.DOTALL)
 MORE_DIGITS = 3
 
@@ -40,14 +41,9 @@ class Equation:
         """Where the right side lies, and whether exactly so (`Expression.range`). Raises NoBox."""
         return self.right.range({name: Box.of(number) for name, number in numbers.items()})
 
-    def holds(self, left: Printed, numbers: Numbers) -> bool:
-        """Whether there are numbers that are printed so and make it true. Raises NoBox."""
-        if self.granule is None:
-            return Box.of(left).meets(self.range(numbers)[0])
-        n = self.items(numbers)
-        box = Box.of(left)
-        unit = 100 * self.granule / n
-        return ceil(box.low / unit) * unit <= box.high and max(abs(box.low), abs(box.high)) <= 100 + unit
+    def target(self, numbers: Numbers) -> Box | Fraction:
+        """What the left number must meet: a box, or be a multiple of. Raises NoBox."""
+        return self.range(numbers)[0] if self.granule is None else 100 * self.granule / self.items(numbers)
 
     def items(self, numbers: Numbers) -> Fraction:
         """n of `k_of(n)`: counts are what their digits say. Raises NoBox."""
@@ -69,8 +65,21 @@ class Equation:
         return ("" if sure else "within ") + " to ".join(ends)
 
 
-def parse(text: str) -> Equation:
-    """`{id} = EXPR`. Raises UsageProblem in words."""
+def meets(left: Printed, target: Box | Fraction) -> bool:
+    """Whether a number that is printed so can be on the left. A percent of n items is at most 100, of either sign."""
+    box = Box.of(left)
+    if isinstance(target, Box):
+        return box.meets(target)
+    return ceil(box.low / target) * target <= box.high and box.meets(Box(Fraction(-100), Fraction(100)))
+
+
+def written_out(text: str, let: Mapping[str, str]) -> str:
+    """A text with every name that `let` knows, outside braces, as what it stands for, in brackets."""
+    return _NAMED.sub(lambda found: f"({let[found[1]]})" if found[1] in let else found[0], text)
+
+
+def parse(text: str, let: Mapping[str, str] | None = None) -> Equation:
+    """`{id} = EXPR`. let: names that EXPR may use -> what they stand for. Raises UsageProblem in words."""
     names: dict[str, Reference] = {}
     of: dict[Reference, str] = {}
 
@@ -80,7 +89,7 @@ def parse(text: str) -> Equation:
         names[known] = reference
         return f" {known} "
 
-    left, equals, right = REFERENCE.sub(name, text).partition("=")
+    left, equals, right = REFERENCE.sub(name, written_out(text, let or {})).partition("=")
     if not equals or left.strip() not in names:
         raise UsageProblem("not a relation", expected="{ID} = an expression", found=text)
     counted = _COUNTED.fullmatch(right)

@@ -7,7 +7,9 @@ from dataclasses import replace
 from fractions import Fraction
 
 from recompute.printed import Printed
+from recompute.rounding import rounded
 
+WRONG, LOST, ADDED = "one digit is wrong", "a digit is missing", "a digit too many"
 Misprint = tuple[str, Printed]  # in words, and the number that was meant
 
 
@@ -21,12 +23,9 @@ def sign(number: Printed) -> Iterator[Misprint]:
 def factor(number: Printed) -> Iterator[Misprint]:
     """A percent for a share or the reverse, or a decimal point in the wrong place."""
     value = _value(number)
-    for words, power in (("100 times too large", 2), ("100 times too small", -2), ("the decimal point slipped", 1)):
+    slipped = "the decimal point slipped"
+    for words, power in (("100 times too large", 2), ("100 times too small", -2), (slipped, 1), (slipped, -1)):
         yield words, replace(number, value=value / Fraction(10) ** power, decimals=number.decimals + power)
-    yield (
-        "the decimal point slipped",
-        replace(number, value=value * 10, decimals=number.decimals - 1),
-    )
 
 
 def transposed(number: Printed) -> Iterator[Misprint]:
@@ -45,16 +44,35 @@ def typed(number: Printed) -> Iterator[Misprint]:
         for other in "0123456789":
             if other != digits[at]:
                 meant = digits[:at] + other + digits[at + 1 :]
-                yield "one digit is wrong", _read(number, meant, sign, number.decimals)
+                yield WRONG, _read(number, meant, sign, number.decimals)
     for at in range(len(digits) + 1):
         for lost in "0123456789":
             meant = digits[:at] + lost + digits[at:]
             for decimals in (number.decimals, number.decimals + 1):
-                yield "a digit is missing", _read(number, meant, sign, decimals)
+                yield LOST, _read(number, meant, sign, decimals)
     for at in range(len(digits) if len(digits) > 1 else 0):
         meant = digits[:at] + digits[at + 1 :]
         for decimals in {max(number.decimals - 1, 0), number.decimals}:
-            yield "a digit too many", _read(number, meant, sign, decimals)
+            yield ADDED, _read(number, meant, sign, decimals)
+
+
+def typing_error(number: Printed, wanted: Fraction) -> str:
+    """`typed` where it is known what should be printed: in words, or nothing."""
+    printed, sign = _digits(number)
+    for more, told in ((0, (WRONG, LOST, ADDED)), (1, (LOST,)), (-1, (ADDED,))):
+        decimals = number.decimals + more
+        meant, other = _digits(replace(number, value=rounded(wanted, decimals), decimals=decimals))
+        if sign == other and (words := _edit(printed, meant)) in told:
+            return words
+    return ""
+
+
+def _edit(printed: str, meant: str) -> str:
+    """The one change that makes digits of others; nothing when it takes more, or none."""
+    if len(printed) == len(meant):
+        return WRONG if sum(a != b for a, b in zip(printed, meant, strict=True)) == 1 else ""
+    words, shorter, longer = (LOST, printed, meant) if len(printed) < len(meant) else (ADDED, meant, printed)
+    return words if any(longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer))) else ""
 
 
 def shifted(number: Printed, away: Fraction) -> Printed:

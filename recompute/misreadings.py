@@ -6,12 +6,13 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from ledger.errors import UsageProblem
 from recompute import misprints
 from recompute.bound import Bindings, Bound
-from recompute.boxes import NoBox
-from recompute.equations import Equation, Numbers
+from recompute.boxes import Box, NoBox
+from recompute.equations import Equation, Numbers, meets
 from recompute.expressions import read
 from recompute.misprints import Misprint
 from recompute.printed import Printed
@@ -38,27 +39,31 @@ class Case:
         """What is printed on the right."""
         return {name: bound.digits for name, bound in self.bounds.items()}
 
+    @cached_property
+    def target(self) -> Box | Fraction:
+        """What the left number should meet."""
+        return self.equation.target(self.numbers)
+
     def holds(self, left: Printed) -> bool:
         """Whether it holds with another number on the left."""
-        return _holds(self.equation, left, self.numbers)
+        return meets(left, self.target)
 
     def holds_with(self, name: str, number: Printed) -> bool:
         """Whether it holds with another number on the right."""
-        return _holds(self.equation, self.number, {**self.numbers, name: number})
+        return self._holds(self.equation, {**self.numbers, name: number})
 
     def holds_as(self, right: str) -> bool:
         """Whether it holds with another right side."""
         try:
-            return _holds(replace(self.equation, right=read(right)), self.number, self.numbers)
+            return self._holds(replace(self.equation, right=read(right)), self.numbers)
         except UsageProblem:
             return False  # it was nested as deeply as is allowed
 
-
-def _holds(equation: Equation, left: Printed, numbers: Numbers) -> bool:
-    try:
-        return equation.holds(left, numbers)
-    except NoBox:
-        return False
+    def _holds(self, equation: Equation, numbers: Numbers) -> bool:
+        try:
+            return meets(self.number, equation.target(numbers))
+        except NoBox:
+            return False
 
 
 def likely(equation: Equation, left: Bound, bounds: Mapping[str, Bound], bindings: Bindings) -> str:

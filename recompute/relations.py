@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from recompute.bound import Bindings, Bound
 from recompute.boxes import NoBox
 from recompute.check import contradict, prints, told
-from recompute.equations import Equation, Reference, parse
+from recompute.equations import Equation, Reference, meets, parse
 from recompute.misreadings import likely
 from recompute.reported import REPORTED_FILE, Relation, Reported
 from recompute.standing import FAILS, Checked, Standing
@@ -21,7 +21,7 @@ def check_relations(reported: Reported, bindings: Bindings) -> list[Checked]:
 
     Of numbers that have samples only failing relations are told: they have their standing from the samples.
     """
-    web = _Web(bindings)
+    web = _Web(bindings, reported.let)
     for at, relation in enumerate(reported.relations):
         web.examine(relation, reported.lines.get(("relation", at), 1))
     return [*web.missing, *(checked for bound in bindings.bounds for checked in web.stands(bound))]
@@ -33,13 +33,17 @@ class _Web:
     whether a relation holds that they are in, and its id."""
 
     bindings: Bindings
+    let: Mapping[str, str]
     missing: list[Checked] = field(default_factory=list)
     about: dict[Reference, Checked] = field(default_factory=dict)
     inputs: dict[Reference, tuple[bool, str]] = field(default_factory=dict)
 
     def examine(self, relation: Relation, line: int) -> None:
         """Hold one relation; a failure stays, whatever else holds."""
-        equation = parse(relation.holds)
+        equation = parse(relation.holds, self.let)
+        if (texts := _texts(equation, self.bindings)) is not None:
+            self._compare(relation, *texts)
+            return
         for reference in (equation.left, *equation.names.values()):
             if reference not in self.bindings.printed:
                 self.missing.append(self._unprinted(reference, relation, line))
@@ -52,6 +56,15 @@ class _Web:
         for reference in equation.names.values():
             self.inputs[reference] = max(self.inputs.get(reference, (False, "")), (not fails, relation.id))
 
+    def _compare(self, relation: Relation, one: Bound, other: Bound) -> None:
+        """Hold two texts against each other: alike, or one the beginning of the other."""
+        mine, theirs = (bound.number.text if bound.number else "" for bound in (one, other))
+        alike = mine.startswith(theirs) or theirs.startswith(mine)
+        standing = Standing.RELATION_ONLY if alike else Standing.MISMATCH
+        rule = f"relation {relation.id}: {relation.holds}"
+        self.about.setdefault((one.id, "value"), told(one, standing, recomputed=theirs, rule=rule))
+        self.inputs[other.id, "value"] = max(self.inputs.get((other.id, "value"), (False, "")), (alike, relation.id))
+
     def _unprinted(self, reference: Reference, relation: Relation, line: int) -> Checked:
         name, slot = reference
         known = {bound.id for bound in self.bindings.bounds}
@@ -62,6 +75,9 @@ class _Web:
     def stands(self, bound: Bound) -> Iterator[Checked]:
         """What is told of one place of a number."""
         reference = (bound.id, bound.slot)
+        if bound.named:
+            yield self.about.get(reference) or self._alone(bound)
+            return
         if bound.number is None or bound.number.value is None:
             if bound.spec is None and bound.why:
                 yield told(bound, Standing.MISSING, cause=bound.why)
@@ -80,6 +96,10 @@ class _Web:
         alike = [other for other in ([first] if bound is not first else others) if not contradict(bound, other)]
         if alike:
             return told(bound, Standing.RELATION_ONLY, rule=f"{prints(alike[0])} too")
+        return self._alone(bound)
+
+    def _alone(self, bound: Bound) -> Checked:
+        """What no relation is about: an input of one, or unbound."""
         holds, relation = self.inputs.get((bound.id, bound.slot), (False, ""))
         if holds:
             return told(bound, Standing.RELATION_ONLY, rule=f"an input of relation {relation}")
@@ -87,15 +107,23 @@ class _Web:
         return told(bound, Standing.UNBOUND, rule=rule)
 
 
+def _texts(equation: Equation, bindings: Bindings) -> tuple[Bound, Bound] | None:
+    """Both sides of `{a} = {b}` where a is a text; None for every other relation, and where b is none."""
+    left, *others = equation.left[0], *(name for name, _ in equation.names.values())
+    if left not in bindings.named or len(others) != 1 or others[0] not in bindings.named:
+        return None
+    return bindings.named[left], bindings.named[others[0]]
+
+
 def _examine(relation: Relation, equation: Equation, bindings: Bindings) -> Checked:
     """The standing of the number on the left by one relation."""
     left = bindings.printed[equation.left][0]
     bounds = {name: bindings.printed[reference][0] for name, reference in equation.names.items()}
     numbers = {name: bound.digits for name, bound in bounds.items()}
-    rule = f"relation {relation.id}: {relation.holds}"
+    rule = f"relation {relation.id}: {relation.holds}" + (f"; {relation.note}" if relation.note else "")
     try:
         shown = equation.shown(left.digits, numbers)
-        if equation.holds(left.digits, numbers):
+        if meets(left.digits, equation.target(numbers)):
             return told(left, Standing.RELATION_ONLY, recomputed=shown, rule=rule)
         cause = likely(equation, left, bounds, bindings)
         return told(left, Standing.MISMATCH, recomputed=shown, rule=rule, cause=cause)
