@@ -75,7 +75,7 @@ def _scan(text: str, at: int) -> Reading:
         Flaw(match[1], at + match.start(1), at + match.end(1), "not a finite number")
         for match in grammar.NOT_FINITE.finditer(text)
     ]
-    seen = grammar.COMMAND.sub(lambda command: " " * len(command[0]), text)
+    seen = grammar.COMMAND.sub(lambda command: " " * len(command[0]), text) if "\\" in text else text
     last = -1  # where the number before ended, in `text`
     for match in grammar.TOKEN.finditer(seen):
         if match["nothing"]:
