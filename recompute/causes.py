@@ -131,10 +131,9 @@ def _tie(case: Case) -> str:
 def _swapped(case: Case) -> str:
     """The arms of a difference, a ratio or a relative change, exchanged: its ends change places."""
     estimate, spec = case.valued.estimate, case.valued.spec
-    mirrored = (
-        slot_of(estimate, {"low": "high", "high": "low"}.get(case.bound.slot, case.bound.slot)) if estimate else None
-    )
-    if not mirrored or case.bound.slot == "n":
+    slot = {"value": "value", "low": "high", "high": "low"}.get(case.bound.slot)
+    mirrored = slot_of(estimate, slot) if estimate and slot else None
+    if not mirrored:
         return ""
     other: Fraction | None = None
     if isinstance(spec.how, PairedDifference):
