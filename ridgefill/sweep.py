@@ -16,7 +16,7 @@ from ridgefill.families.base import RECURRENT
 from ridgefill.prompt import Prompt
 
 CHUNK = 1024  # rows that go through the layers together: their activations stay in the CPU's cache
-SEGMENT = 4096  # rows that a recurrent state is carried over at once: the scan makes matrices for each 64 of them
+SEGMENT = 2048  # rows that a recurrent state is carried over at once: the scan makes matrices for each 64 of them
 
 
 class Sweep:
