@@ -80,6 +80,9 @@ class _Binder:
         (row, across, r), (column, down, c) = at_row, at_column
         cell = grid.rows[r][c]
         self.claimed.add((table.file, grid.number, r, c))
+        if table.texts:
+            self._named(table, grid, cell, (row, column, r, c))
+            return
         layers = table.layered(self.reported.defaults, across, down)
         ids = cell_ids(table.id, row, column, len(layers))
         specs = [self._spec(fields, f"{table.id}: {row} / {column}", line) for fields in layers]
@@ -93,6 +96,18 @@ class _Binder:
                     _shown(table, grid), row, column, (table.id, r, c), table.decimals, pattern, why,
                 )
             )  # fmt: skip
+
+    def _named(self, table: Table, grid: Grid, cell: Cell, at: tuple[str, str, int, int]) -> None:
+        """Bind a text; an empty cell is none."""
+        row, column, r, c = at
+        (name,) = cell_ids(table.id, row, column, 1)
+        self.ids.add(name)
+        if text := plain(cell.text):
+            printed = Printed(text, cell.start, cell.end, None)
+            place = (_shown(table, grid), row, column, (table.id, r, c))
+            self.bounds.append(
+                Bound(name, "value", table.file, cell.line, cell.start, cell.end, printed, None, *place, named=True)
+            )
 
     def _spec(self, fields: Fields, about: str, line: int) -> Spec | None:
         """None for what is printed only, and for labels that make no Spec."""

@@ -13,7 +13,8 @@ from ledger.errors import Faults, UsageProblem
 from ledger.events.base import Part
 from ledger.toml_lines import Path as Key
 from ledger.toml_lines import key_lines, line_of
-from recompute.equations import parse
+from recompute.equations import parse, written_out
+from recompute.expressions import known as known_functions
 from recompute.reported import (
     REPORTED_FILE,
     Cite,
@@ -35,6 +36,7 @@ M = TypeVar("M", bound=Part)
 SECTIONS = ("data", "value", "table", "cite", "relation", "plot")
 _SPEC = set(Spec.model_fields)
 _TABLE = set(Table.model_fields) - {"fields"}
+LONGEST = 10_000  # characters of what a name of [let] stands for
 _STAND_IN = {"length": 1}  # for a label that only the document knows
 
 
@@ -79,8 +81,9 @@ class _Reader:
         self.faults.add((line, f"{self.name}:{line}: {about}: {problem}"))
 
     def reported(self) -> Reported:
-        for key in self.tables.keys() - {*SECTIONS, "defaults"}:
-            self.fault((key,), key, "unknown key" + nearest(key, {*SECTIONS, "defaults"}))
+        known = {*SECTIONS, "defaults", "let"}
+        for key in self.tables.keys() - known:
+            self.fault((key,), key, "unknown key" + nearest(key, known))
         self.defaults = self._defaults()
         found = Reported(
             data=self._section("data", lambda table, key, about: self._read(Data, table, key, about)),
@@ -90,6 +93,7 @@ class _Reader:
             relations=self._section("relation", lambda table, key, about: self._read(Relation, table, key, about)),
             plots=self._section("plot", lambda table, key, about: self._read(Plot, table, key, about)),
             defaults=self.defaults,
+            let=self._let(),
             lines={(key[0], key[1]): line for key, line in self.lines.items() if _is_element(key)},  # type: ignore[misc]
         )
         if not self.faults:  # a name that leads nowhere may only be the echo of another fault
@@ -104,6 +108,21 @@ class _Reader:
         for key in defaults.keys() - _SPEC:
             self.fault(("defaults", key), f"defaults: {key}", "unknown key" + nearest(key, _SPEC))
         return {key: value for key, value in defaults.items() if key in _SPEC}
+
+    def _let(self) -> dict[str, str]:
+        """What each name of [let] stands for, with the names before it written out."""
+        let = self.tables.get("let", {})
+        found: dict[str, str] = {}
+        for name, text in let.items() if isinstance(let, dict) else [("let", None)]:
+            if not isinstance(text, str):
+                self.fault(("let", name), f"let: {name}", "expected [let] with names and expressions as text")
+            elif not name.isidentifier() or f"{name}()" in known_functions():
+                self.fault(("let", name), f"let: {name}", "expected a name of letters that is no function's")
+            elif len(whole := written_out(text, found)) > LONGEST:
+                self.fault(("let", name), f"let: {name}", f"written out it is longer than {LONGEST} characters")
+            else:
+                found[name] = whole
+        return found
 
     def _section(self, name: str, read: Callable[[Fields, Key, str], M | None]) -> tuple[M, ...]:
         listed = self.tables.get(name, [])
@@ -192,7 +211,8 @@ class _Reader:
     def _names(self, found: Reported) -> None:
         """Ids that cites, relations and plots name. Cells whose labels only the document knows are looked up there."""
         known, open_ended = known_ids(found)
-        sections = (("cite", [cite.text for cite in found.cites]), ("relation", [one.holds for one in found.relations]))
+        holds = [written_out(one.holds, found.let) for one in found.relations]
+        sections = (("cite", [cite.text for cite in found.cites]), ("relation", holds))
         for section, texts in sections:
             for number, text in enumerate(texts):
                 wanted = references(text)
@@ -204,7 +224,7 @@ class _Reader:
                         self.fault((section, number), f"{section} number {number + 1}", problem)
         for number, relation in enumerate(found.relations):
             try:
-                parse(relation.holds)
+                parse(relation.holds, found.let)
             except UsageProblem as wrong:
                 self.fault(("relation", number, "holds"), f"relation {relation.id}", wrong.line())
         names = {table.id for table in found.tables}

@@ -76,6 +76,7 @@ class Table(Part):
     rows, columns: label -> fields of a Spec (a text is the arm of a row, the metric of a column; a list: the several
     numbers of one cell); "arm", "task", "stratum" or "length": the label itself is that field.
     cell: how a cell is printed, such as "{value} [{low}, {high}]"; decimals: for cells that are still to be written.
+    texts: its cells are names, such as commits and digests, and are held against each other as texts.
     Any other key is a field of every Spec. A cell without a statistic (or with "") is printed only, for relations.
     """
 
@@ -87,6 +88,7 @@ class Table(Part):
     columns: Axis | dict[str, Any]
     cell: str = ""
     decimals: int | None = Field(default=None, ge=0, le=12)
+    texts: bool = False
     fields: Fields = Field(default_factory=dict)
 
     @field_validator("rows", "columns", mode="before")
@@ -145,10 +147,14 @@ class Cite(Part):
 
 
 class Relation(Part):
-    """What printed numbers say of each other: "{t9/All/delta} = {t9/All/fill} - {t9/All/stock}"."""
+    """What printed numbers say of each other: "{t9/All/delta} = {t9/All/fill} - {t9/All/stock}".
+
+    note: what it assumes, or why it may fail; told with it.
+    """
 
     id: Slug
     holds: Text
+    note: str = ""
 
 
 class Plot(Part):
@@ -165,7 +171,10 @@ class Plot(Part):
 
 @dataclass(frozen=True)
 class Reported:
-    """The whole file. lines: (section, number from 0) -> line, for findings. `files`: every text it speaks of."""
+    """The whole file. let: what relations may call an expression -> the expression, written out.
+
+    lines: (section, number from 0) -> line, for findings. `files`: every text it speaks of.
+    """
 
     data: tuple[Data, ...] = ()
     values: tuple[Value, ...] = ()
@@ -174,6 +183,7 @@ class Reported:
     relations: tuple[Relation, ...] = ()
     plots: tuple[Plot, ...] = ()
     defaults: Fields = field(default_factory=dict)
+    let: dict[str, str] = field(default_factory=dict)
     lines: dict[tuple[str, int], int] = field(default_factory=dict)
 
     @property
