@@ -9,6 +9,7 @@ from ledger.console import LazyGroup
 _DO, _LOOK = "runs.commands.execute", "runs.commands.look"
 
 COMMANDS = {
+    "pin": ("runs.commands.pin:pin", "Write the digest of every input that has none into study.toml."),
     "plan": (f"{_LOOK}:plan", "Say what a run would ask, whether it may start, and how long it takes."),
     "start": (f"{_DO}:start_command", "Run the study's arms under a new start entry."),
     "resume": (f"{_DO}:resume_command", "Go on with a run that was stopped or killed."),

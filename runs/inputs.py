@@ -42,8 +42,7 @@ def take_pins(
     for kind, name, stated in used(study, arms, tasks):
         where = f"{STUDY_FILE}: {_SECTION[kind]}.{name}"
         try:
-            walk = stated.walk if locate(stated.source, folder).path.is_dir() else None
-            pin = take(kind, name, stated.source, folder, walk=walk, cache=cache)
+            pin = measured(folder, kind, name, stated, cache)
         except REFUSALS as problem:
             findings.append(refused(where, problem))
             continue
@@ -54,6 +53,12 @@ def take_pins(
     pins += [source_pin(package, folder) for package in sorted(packages)]
     cache.save()
     return pins, findings
+
+
+def measured(folder: Path, kind: Kind, name: str, stated: Input, cache: HashCache) -> Pin:
+    """An input as the disk has it now. Raises one of `provenance.measure.REFUSALS`."""
+    walk = stated.walk if locate(stated.source, folder).path.is_dir() else None
+    return take(kind, name, stated.source, folder, walk=walk, cache=cache)
 
 
 _SECTION: dict[Kind, str] = {"model": "models", "maps": "maps", "dataset": "datasets"}
@@ -67,7 +72,7 @@ def _as_stated(stated: Input, pin: Pin, where: str) -> list[Finding]:
                 where,
                 "is not pinned, and a registered run reads only what is",
                 exit_code=2,
-                hint=f'add the line: digest = "{pin.digest}", then register',
+                hint=f'ridgefill run pin, or add the line: digest = "{pin.digest}"; then register',
             )
         ]
     if stated.digest == pin.digest:
