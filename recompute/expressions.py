@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 
 from ledger.errors import UsageProblem
 from recompute.boxes import Box
@@ -16,6 +16,7 @@ from recompute.functions import STEPS
 
 DEEPEST = 200  # far below what Python's own stack holds
 ZERO = Box.point(0)
+Place = tuple[int, int]  # line and column of a node
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,15 @@ EXACT = "exact"  # of one name: its digits are the number, as of a count
 @dataclass(frozen=True)
 class Expression:
     """One expression over names. exact: names whose digits are the number itself; stepped: those in a function that
-    has no slope.
+    has no slope; literals: its numbers, by their place.
     """
 
     tree: ast.expr
     text: str
     names: Counter[str]
     exact: frozenset[str]
-    stepped: frozenset[str] = frozenset()
+    stepped: frozenset[str]
+    literals: Mapping[Place, Ranged]
 
     def range(self, boxes: Mapping[str, Box]) -> tuple[Box, bool]:
         """Where it lies, and whether that is exactly so and not wider.
@@ -107,8 +109,11 @@ class Expression:
         """
         boxes = {name: _middle(box) if name in self.exact else box for name, box in boxes.items()}
         whole = self._at(boxes)
+        repeated = [name for name, times in self.names.items() if times > 1 and not boxes[name].exact]
+        if not repeated:
+            return whole.box, True
         low, high, sure = dict(boxes), dict(boxes), True
-        for name in (name for name, times in self.names.items() if times > 1 and not boxes[name].exact):
+        for name in repeated:
             slope, box = whole.slopes.get(name, ZERO), boxes[name]
             if name in self.stepped:
                 sure = False
@@ -122,48 +127,49 @@ class Expression:
         return found, sure or found.exact
 
     def _at(self, boxes: Mapping[str, Box]) -> Ranged:
-        return _evaluate(self.tree, self.text, boxes)
+        return _evaluate(self.tree, self.literals, boxes)
 
 
 def _middle(box: Box) -> Box:
     return Box.point((box.low + box.high) / 2)
 
 
-def _evaluate(node: ast.expr, text: str, boxes: Mapping[str, Box]) -> Ranged:
+def _evaluate(node: ast.expr, literals: Mapping[Place, Ranged], boxes: Mapping[str, Box]) -> Ranged:
     if isinstance(node, ast.Name):
-        return Ranged(boxes[node.id], {node.id: Box.point(1)})
+        box = boxes[node.id]
+        return Ranged(box, {} if box.exact else {node.id: Box.point(1)})
     if isinstance(node, ast.Constant):
-        return Ranged(Box.point(_literal(node, text)))
+        return literals[node.lineno, node.col_offset]
     if isinstance(node, ast.UnaryOp):
-        operand = _evaluate(node.operand, text, boxes)
+        operand = _evaluate(node.operand, literals, boxes)
         return _subtract(Ranged(ZERO), operand) if isinstance(node.op, ast.USub) else operand
     if isinstance(node, ast.BinOp):
-        left, right = _evaluate(node.left, text, boxes), _evaluate(node.right, text, boxes)
+        left, right = _evaluate(node.left, literals, boxes), _evaluate(node.right, literals, boxes)
         return OPERATORS[type(node.op)](left, right)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        terms = [_evaluate(argument, text, boxes) for argument in node.args]
+        terms = [_evaluate(argument, literals, boxes) for argument in node.args]
         if node.func.id in STEPS:
             return Ranged(STEPS[node.func.id][2](*(term.box for term in terms)))
         return terms[0] if node.func.id == EXACT else FUNCTIONS[node.func.id](terms)
     raise TypeError(f"`read` lets no {type(node).__name__} pass")
 
 
+@lru_cache(maxsize=4096)
 def read(text: str) -> Expression:
     """An expression of names, decimal literals, + - * /, and the functions above. Raises UsageProblem."""
+    text = text.strip()
+    reader = _Reader(text)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # what Python's parser only warns of is a mistake here
-            tree = ast.parse(text.strip(), mode="eval").body
-        names: Counter[str] = Counter()
-        exact: set[str] = set()
-        _hold(tree, text.strip(), names, exact, 0)
-        stepped = _in_steps(tree)
+            tree = ast.parse(text, mode="eval").body
+        reader.hold(tree, 0)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as wrong:
         told = wrong.msg if isinstance(wrong, SyntaxError) else str(wrong) or "it is nested too deeply"
         raise UsageProblem(
             f"not an expression: {told}", expected="{ID}, numbers, + - * / and " + ", ".join(known())
         ) from None
-    return Expression(tree, text.strip(), names, frozenset(exact), stepped)
+    return Expression(tree, text, reader.names, frozenset(reader.exact), frozenset(reader.stepped), reader.literals)
 
 
 def known() -> list[str]:
@@ -171,49 +177,51 @@ def known() -> list[str]:
     return [f"{name}()" for name in (*FUNCTIONS, *STEPS, EXACT)]
 
 
-def _in_steps(tree: ast.expr) -> frozenset[str]:
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-    steps = (call for call in calls if isinstance(call.func, ast.Name) and call.func.id in STEPS)
-    return frozenset(
-        name.id for call in steps for term in call.args for name in ast.walk(term) if isinstance(name, ast.Name)
-    )
+@dataclass
+class _Reader:
+    """Looks at every node before anything is evaluated, and notes what an Expression is made of."""
 
+    text: str
+    names: Counter[str] = field(default_factory=Counter)
+    exact: set[str] = field(default_factory=set)
+    stepped: set[str] = field(default_factory=set)
+    literals: dict[Place, Ranged] = field(default_factory=dict)
 
-def _hold(node: ast.AST, text: str, names: Counter[str], exact: set[str], depth: int) -> None:
-    """Look at every node before anything is evaluated. Raises ValueError in words."""
-    if depth > DEEPEST:
-        raise ValueError("it is nested too deeply")
-    if isinstance(node, ast.Name):
-        names[node.id] += 1
-    elif isinstance(node, ast.Constant):
-        _literal(node, text)
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        _hold(node.operand, text, names, exact, depth + 1)
-    elif isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
-        for side in (node.left, node.right):
-            _hold(side, text, names, exact, depth + 1)
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        if node.func.id not in (*FUNCTIONS, *STEPS, EXACT):
-            raise ValueError(f"no function is called {node.func.id!r}")
-        if node.func.id in STEPS:
-            wanted, counts, _ = STEPS[node.func.id]
-            if len(node.args) != wanted:
-                raise ValueError(f"{node.func.id}() takes {wanted}, not {len(node.args)}")
-            exact.update(term.id for at, term in enumerate(node.args) if at in counts and isinstance(term, ast.Name))
-        if node.func.id == EXACT:
-            if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
-                raise ValueError("exact() takes one {ID}")
-            exact.add(node.args[0].id)
-        if not node.args:
-            raise ValueError(f"{node.func.id}() of nothing")
-        for argument in node.args:
-            _hold(argument, text, names, exact, depth + 1)
-    else:
-        raise ValueError(f"{ast.get_source_segment(text, node) or 'a part of it'!r} is no part of a relation")
+    def hold(self, node: ast.AST, depth: int, *, step: bool = False) -> None:
+        """One node and all below. step: within a function that has no slope. Raises ValueError in words."""
+        if depth > DEEPEST:
+            raise ValueError("it is nested too deeply")
+        if isinstance(node, ast.Name):
+            self.names[node.id] += 1
+            self.stepped |= {node.id} if step else set()
+        elif isinstance(node, ast.Constant):
+            self.literals[node.lineno, node.col_offset] = Ranged(Box.point(self._literal(node)))
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            self.hold(node.operand, depth + 1, step=step)
+        elif isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+            for side in (node.left, node.right):
+                self.hold(side, depth + 1, step=step)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+            self._call(node.func.id, node.args)
+            for argument in node.args:
+                self.hold(argument, depth + 1, step=step or node.func.id in STEPS)
+        else:
+            raise ValueError(f"{ast.get_source_segment(self.text, node) or 'a part of it'!r} is no part of a relation")
 
+    def _call(self, function: str, arguments: Sequence[ast.expr]) -> None:
+        if function not in (*FUNCTIONS, *STEPS, EXACT):
+            raise ValueError(f"no function is called {function!r}")
+        if not arguments:
+            raise ValueError(f"{function}() of nothing")
+        if function == EXACT and (len(arguments) != 1 or not isinstance(arguments[0], ast.Name)):
+            raise ValueError("exact() takes one {ID}")
+        wanted, counts, _ = STEPS.get(function, (len(arguments), (0,) if function == EXACT else (), None))
+        if len(arguments) != wanted:
+            raise ValueError(f"{function}() takes {wanted}, not {len(arguments)}")
+        self.exact.update(term.id for at, term in enumerate(arguments) if at in counts and isinstance(term, ast.Name))
 
-def _literal(node: ast.Constant, text: str) -> Fraction:
-    """A decimal literal, exactly. Raises ValueError."""
-    if type(node.value) not in (int, float):
-        raise ValueError(f"{node.value!r} is no number")
-    return Fraction(ast.get_source_segment(text, node) or "")
+    def _literal(self, node: ast.Constant) -> Fraction:
+        """A decimal literal, exactly. Raises ValueError."""
+        if type(node.value) not in (int, float):
+            raise ValueError(f"{node.value!r} is no number")
+        return Fraction(ast.get_source_segment(self.text, node) or "")
