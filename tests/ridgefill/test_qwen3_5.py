@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +19,7 @@ from transformers import (
     Qwen3_5TextConfig,
 )
 
+import ridgefill
 from ridgefill import recurrent, sweep
 from ridgefill.context import filling
 from ridgefill.corrections import value_rescale
@@ -330,3 +335,62 @@ def test_the_model_for_text_and_images_is_refused(model: Any) -> None:
     whole = AutoModelForImageTextToText.from_config(Qwen3_5Config(text_config=text, vision_config=vision))
     with pytest.raises(FillUsageError, match=r"text and images.*AutoModelForCausalLM"):
         prefill(whole, Identity(SPLIT), ids_of(65), tail=TAIL)
+
+
+KERNEL = '''
+import torch
+
+calls = 0
+
+
+def chunk_gated_delta_rule(
+    q, k, v, g, beta, initial_state=None, output_final_state=False, use_qk_l2norm_in_kernel=False
+):
+    """Row by row, in fp32: what the fast kernel computes in chunks."""
+    global calls
+    calls += 1
+    groups = v.shape[2] // k.shape[2]
+    q, k = (torch.nn.functional.normalize(x.float(), dim=-1).repeat_interleave(groups, 2) for x in (q, k))
+    state = torch.zeros(*v.shape[:1], v.shape[2], k.shape[-1], v.shape[-1]) if initial_state is None else initial_state
+    read = torch.empty(*v.shape)
+    for row in range(v.shape[1]):
+        state = state * g[:, row, :, None, None].exp()
+        key, found = k[:, row, :, :, None], (state * k[:, row, :, :, None]).sum(-2)
+        state = state + key * (beta[:, row, :, None] * (v[:, row] - found))[..., None, :]
+        read[:, row] = (state * q[:, row, :, :, None]).sum(-2) / k.shape[-1] ** 0.5
+    return read.to(v), state
+'''
+USE = """
+import fla, torch
+from transformers import Qwen3_5ForCausalLM
+from ridgefill.plan import Identity
+from ridgefill.schedule import run
+
+model = Qwen3_5ForCausalLM.from_pretrained("model").eval()
+ids = torch.load("ids.pt")
+cache = run(model, Identity(4), ids, tail=13, rows=[3]).cache
+print(fla.calls)
+torch.save([layer.recurrent_states[0] for layer in cache.layers if hasattr(layer, "recurrent_states")], "states.pt")
+"""
+
+
+def test_an_installed_kernel_is_used_and_gives_the_same_states(model: Any, tmp_path: Path) -> None:
+    """Where flash-linear-attention is installed transformers calls it, and so do we; here a package of that name that
+    goes row by row, which is a second implementation of the scan besides."""
+    (tmp_path / "fla.py").write_text(KERNEL)
+    ids = ids_of(65)
+    torch.save(ids, tmp_path / "ids.pt")
+    model.save_pretrained(tmp_path / "model")
+    paths = os.pathsep.join((str(tmp_path), str(Path(ridgefill.__file__).parents[1])))
+    done = subprocess.run(
+        [sys.executable, "-c", USE],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) == 6  # once for each recurrent layer
+    own = run(model, Identity(SPLIT), ids, tail=TAIL, rows=[3]).cache
+    for mine, theirs in zip(torch.load(tmp_path / "states.pt"), states(own)[::2], strict=True):
+        assert distance(mine, theirs) <= 1e-5
