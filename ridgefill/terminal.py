@@ -47,7 +47,7 @@ class TerminalState(Edit):
             raise FillUsageError(
                 "these maps carry no terminal-state correction",
                 expected="a map folder with correction.safetensors",
-                hint="measure one: ridgefill.terminal.correct(model, tokenizer, maps, texts)",
+                hint="measure one: ridgefill maps correct MODEL FOLDER --text FILE",
             )
         return cls(maps.split, correctionfile.unpack(data, maps.manifest), alpha)
 

@@ -8,6 +8,7 @@ from ledger.console import LazyGroup
 
 MEMBERS = {
     "fit": ("ridgefill.commands.maps_fit:fit", "Fit maps for a model from texts."),
+    "correct": ("ridgefill.commands.maps_correct:correct", "Measure and store a correction of recurrent states."),
     "table": ("ridgefill.commands.maps_table:table", "Compare no fill, identity and map with exact."),
     "inspect": ("ridgefill.commands.maps_folder:inspect", "Say what a map folder holds."),
     "verify": ("ridgefill.commands.maps_folder:verify", "Check a map folder's files, and that it fits a model."),

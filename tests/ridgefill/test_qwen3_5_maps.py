@@ -13,10 +13,12 @@ from torch.nn.functional import cosine_similarity
 import ridgefill
 from ridgefill import Maps, penalty
 from ridgefill.capture import capture
+from ridgefill.cli import main
 from ridgefill.errors import FillMismatchError
 from ridgefill.ridge import decompose
 from ridgefill.rowsel import RowTable
 from ridgefill.schedule import prefill, run
+from ridgefill.terminal import TerminalState, measure
 
 SPLIT, TAIL = 4, 13
 
@@ -133,3 +135,33 @@ def test_maps_of_other_recurrent_widths_are_refused(model: Any, words: Any, tiny
         maps.check_model(tiny("qwen3_5", linear_value_head_dim=16))
     with pytest.raises(FillMismatchError, match="layer_kinds"):
         maps.check_model(tiny("qwen3_5", layer_types=["linear_attention", "full_attention"] * 4))
+
+
+def test_a_correction_is_measured_from_the_command_line(
+    model: Any, words: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It lands in the folder, as the library measures it; a text that was fitted on is refused, exit 2."""
+    model.save_pretrained(tmp_path / "model")
+    words.save_pretrained(tmp_path / "model")
+    maps = ridgefill.fit(model, words, [text(1)], splits=[SPLIT], penalty=0.1)[SPLIT].save(tmp_path / "maps")
+    for name, step in (("fitted.txt", 1), ("other.txt", 2)):
+        (tmp_path / name).write_text(text(step))
+
+    def run_command(name: str) -> tuple[int, str, str]:
+        arguments = ["correct", f"path:{tmp_path / 'model'}", tmp_path / "maps", "--text", tmp_path / name]
+        options = ["--every", "64", "--dtype", "fp32"]
+        monkeypatch.setattr("sys.argv", ["ridgefill", "maps", *map(str, arguments), *options])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        out, err = capsys.readouterr()
+        return int(stop.value.code or 0), out, err
+
+    code, _, err = run_command("fitted.txt")
+    assert code == 2
+    assert "fitted on" in err
+    code, out, err = run_command("other.txt")
+    assert code == 0, err
+    assert "over 4 of them" in out
+    found = TerminalState.of(Maps.load(tmp_path / "maps")).offsets
+    expected = measure(model, maps, [torch.tensor(words(text(2))["input_ids"])], every=64).offsets
+    assert all(torch.allclose(found[layer], expected[layer], atol=1e-6) for layer in (4, 5, 6))
