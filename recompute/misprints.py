@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
@@ -34,26 +34,36 @@ def transposed(number: Printed) -> Iterator[Misprint]:
     for at in range(len(digits) - 1):
         if digits[at] != digits[at + 1]:
             swapped = digits[:at] + digits[at + 1] + digits[at] + digits[at + 2 :]
-            yield "two digits are transposed", _read(number, swapped, sign, number.decimals)
+            if _printable(swapped, number.decimals):
+                yield "two digits are transposed", _read(number, swapped, sign, number.decimals)
 
 
 def typed(number: Printed) -> Iterator[Misprint]:
-    """One digit wrong, missing or too many."""
+    """One digit doubled, wrong, missing or too many: the fewer ways there are to go wrong so, the sooner."""
     digits, sign = _digits(number)
+    yield from _without(number, [at for at in range(1, len(digits)) if digits[at] == digits[at - 1]])
     for at in range(len(digits)):
         for other in "0123456789":
-            if other != digits[at]:
-                meant = digits[:at] + other + digits[at + 1 :]
+            meant = digits[:at] + other + digits[at + 1 :]
+            if other != digits[at] and _printable(meant, number.decimals):
                 yield WRONG, _read(number, meant, sign, number.decimals)
     for at in range(len(digits) + 1):
         for lost in "0123456789":
             meant = digits[:at] + lost + digits[at:]
             for decimals in (number.decimals, number.decimals + 1):
-                yield LOST, _read(number, meant, sign, decimals)
-    for at in range(len(digits) if len(digits) > 1 else 0):
+                if _printable(meant, decimals):
+                    yield LOST, _read(number, meant, sign, decimals)
+    yield from _without(number, range(len(digits) if len(digits) > 1 else 0))
+
+
+def _without(number: Printed, places: Iterable[int]) -> Iterator[Misprint]:
+    """The number without one of its digits."""
+    digits, sign = _digits(number)
+    for at in places:
         meant = digits[:at] + digits[at + 1 :]
         for decimals in {max(number.decimals - 1, 0), number.decimals}:
-            yield ADDED, _read(number, meant, sign, decimals)
+            if _printable(meant, decimals):
+                yield ADDED, _read(number, meant, sign, decimals)
 
 
 def typing_error(number: Printed, wanted: Fraction) -> str:
@@ -92,6 +102,11 @@ def _digits(number: Printed) -> tuple[str, int]:
     value = _value(number)
     whole = abs(value) * Fraction(10) ** number.decimals
     return str(int(whole)).rjust(number.decimals + 1, "0"), -1 if value < 0 else 1
+
+
+def _printable(digits: str, decimals: int) -> bool:
+    """Whether anyone prints so: without zeros before the whole number."""
+    return len(digits) - decimals == 1 or (len(digits) > decimals and not digits.startswith("0"))
 
 
 def _read(number: Printed, digits: str, sign: int, decimals: int) -> Printed:

@@ -22,12 +22,16 @@ NEAR_N = 3
 
 @dataclass(frozen=True)
 class Case:
-    """One relation that fails. left: the number it speaks of; bounds: the numbers it is made of, by name."""
+    """One relation that fails. left: the number it speaks of; bounds: the numbers it is made of, by name.
+
+    vouched: whether another relation holds, and would not with that number much changed.
+    """
 
     equation: Equation
     left: Bound
     bounds: Mapping[str, Bound]
     bindings: Bindings
+    vouched: Callable[[Bound], bool]
 
     @property
     def number(self) -> Printed:
@@ -46,7 +50,10 @@ class Case:
 
     def holds(self, left: Printed) -> bool:
         """Whether it holds with another number on the left."""
-        return meets(left, self.target)
+        try:
+            return meets(left, self.target)
+        except NoBox:
+            return False
 
     def holds_with(self, name: str, number: Printed) -> bool:
         """Whether it holds with another number on the right."""
@@ -66,24 +73,22 @@ class Case:
             return False
 
 
-def likely(equation: Equation, left: Bound, bounds: Mapping[str, Bound], bindings: Bindings) -> str:
+def likely(case: Case) -> str:
     """The first cause that fits, in one line; nothing when none does."""
-    case = Case(equation, left, bounds, bindings)
     return next(filter(None, (cause(case) for cause in CAUSES)), "")
 
 
 def _meant(case: Case, misprint: Callable[[Printed], Iterable[Misprint]]) -> str:
-    """The left number, and then each on the right, as it may have been meant."""
-    for words, number in misprint(case.number):
-        if case.holds(number):
-            return f"{words} in {_name(case.left)}"
-    if case.equation.granule is not None:
-        return ""  # nearly every other number of items would do
-    for name, bound in case.bounds.items():
-        for words, number in misprint(case.numbers[name]):
-            if case.holds_with(name, number):
-                return f"{words} in {_name(bound)}"
-    return ""
+    """The left number, and those on the right that nothing vouches for, as they may have been meant."""
+    left = next((f"{words} in {_name(case.left)}" for words, meant in misprint(case.number) if case.holds(meant)), "")
+    told = []
+    for name, bound in case.bounds.items() if case.equation.granule is None else ():  # else nearly every n would do
+        fits = (words for words, meant in misprint(case.numbers[name]) if case.holds_with(name, meant))
+        if not case.vouched(bound) and (words := next(fits, "")):
+            told.append(f"{words} in {_name(bound)}")
+    if left and not (told and case.vouched(case.left)):
+        told = [left, *told]
+    return ", or ".join(told[:2])
 
 
 def _name(bound: Bound) -> str:
@@ -128,6 +133,8 @@ def _truncated(case: Case) -> str:
 
 
 def _neighbour(case: Case) -> str:
+    if case.equation.granule is not None:
+        return ""  # a neighbour is a number of items too
     for way, other, number in _around(case, case.left):
         if case.holds(number):
             return f"the number {way} would fit, {_name(other)}"

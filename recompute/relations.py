@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from recompute.bound import Bindings, Bound
 from recompute.boxes import NoBox
 from recompute.check import contradict, prints, told
 from recompute.equations import Equation, Reference, meets, parse
-from recompute.misreadings import likely
+from recompute.misreadings import Case, likely
 from recompute.reported import REPORTED_FILE, Relation, Reported
 from recompute.standing import FAILS, Checked, Standing
 from runs.crosscheck import nearest
@@ -24,19 +26,23 @@ def check_relations(reported: Reported, bindings: Bindings) -> list[Checked]:
     web = _Web(bindings, reported.let)
     for at, relation in enumerate(reported.relations):
         web.examine(relation, reported.lines.get(("relation", at), 1))
+    web.explain()
     return [*web.missing, *(checked for bound in bindings.bounds for checked in web.stands(bound))]
 
 
 @dataclass
 class _Web:
     """Relations as they are examined. about: what is told of the number on the left; inputs: of those on the right,
-    whether a relation holds that they are in, and its id."""
+    whether a relation holds that they are in, and its id; holding: by number, the relations that hold; broken: by the
+    number on the left, the relation that `about` tells of."""
 
     bindings: Bindings
     let: Mapping[str, str]
     missing: list[Checked] = field(default_factory=list)
     about: dict[Reference, Checked] = field(default_factory=dict)
     inputs: dict[Reference, tuple[bool, str]] = field(default_factory=dict)
+    holding: dict[Reference, list[Equation]] = field(default_factory=lambda: defaultdict(list))
+    broken: dict[Reference, Equation] = field(default_factory=dict)
 
     def examine(self, relation: Relation, line: int) -> None:
         """Hold one relation; a failure stays, whatever else holds."""
@@ -53,8 +59,36 @@ class _Web:
         before = self.about.get(equation.left)
         if before is None or (fails and before.standing not in FAILS):
             self.about[equation.left] = checked
+            if fails and not relation.note:  # whoever states the relation has said why
+                self.broken[equation.left] = equation
+        sure = not fails and equation.granule is None  # many a wrong number is a number of items too
+        for reference in (equation.left, *equation.names.values()) if sure else ():
+            self.holding[reference].append(equation)
         for reference in equation.names.values():
             self.inputs[reference] = max(self.inputs.get(reference, (False, "")), (not fails, relation.id))
+
+    def explain(self) -> None:
+        """Say the likely cause of each failure, now that it is known which relations hold."""
+        for reference, equation in self.broken.items():
+            bounds = {name: self.bindings.printed[one][0] for name, one in equation.names.items()}
+            case = Case(equation, self.bindings.printed[reference][0], bounds, self.bindings, self._vouched)
+            checked = self.about[reference]
+            self.about[reference] = replace(checked, cause="; ".join(filter(None, (checked.cause, likely(case)))))
+
+    def _vouched(self, bound: Bound) -> bool:
+        """Whether a relation holds that would not if the number were a tenth larger."""
+        reference = (bound.id, bound.slot)
+        larger = replace(bound.digits, value=(bound.digits.value or 1) * Fraction(11, 10))
+        for equation in self.holding.get(reference, ()):
+            numbers = {name: self.bindings.printed[one][0].digits for name, one in equation.names.items()}
+            left = larger if equation.left == reference else self.bindings.printed[equation.left][0].digits
+            changed = {name: larger if equation.names[name] == reference else one for name, one in numbers.items()}
+            try:
+                if not meets(left, equation.target(changed)):
+                    return True
+            except NoBox:
+                return True
+        return False
 
     def _compare(self, relation: Relation, one: Bound, other: Bound) -> None:
         """Hold two texts against each other: alike, or one the beginning of the other."""
@@ -118,14 +152,11 @@ def _texts(equation: Equation, bindings: Bindings) -> tuple[Bound, Bound] | None
 def _examine(relation: Relation, equation: Equation, bindings: Bindings) -> Checked:
     """The standing of the number on the left by one relation."""
     left = bindings.printed[equation.left][0]
-    bounds = {name: bindings.printed[reference][0] for name, reference in equation.names.items()}
-    numbers = {name: bound.digits for name, bound in bounds.items()}
+    numbers = {name: bindings.printed[reference][0].digits for name, reference in equation.names.items()}
     rule = f"relation {relation.id}: {relation.holds}" + (f"; {relation.note}" if relation.note else "")
     try:
         shown = equation.shown(left.digits, numbers)
-        if meets(left.digits, equation.target(numbers)):
-            return told(left, Standing.RELATION_ONLY, recomputed=shown, rule=rule)
-        cause = likely(equation, left, bounds, bindings)
-        return told(left, Standing.MISMATCH, recomputed=shown, rule=rule, cause=cause)
+        holds = meets(left.digits, equation.target(numbers))
+        return told(left, Standing.RELATION_ONLY if holds else Standing.MISMATCH, recomputed=shown, rule=rule)
     except NoBox as refused:
         return told(left, Standing.REFUSED, rule=rule, cause=str(refused))
