@@ -27,8 +27,6 @@ HERE = Path(__file__).parent
 FILES = ("published.json", "derivable.json")
 COLUMNS = ("id", "place", "source", "printed", "unit", "n", "low", "high", "sign", "what")
 NOTES = {
-    "ta3.ridgefill_rows_question_first.ruler_filled_8_32": "no quarter credits of 138 samples print so; 109 of 137 would",
-    "s65.wins.lo": "the smallest margin is 16.547, which rounds to 17",
     "card.gguf_bytes": "assumes f32 biases and corrections of 48 x 128 x 128; 1,024,384 bytes stay unexplained",
     **dict.fromkeys(
         ("s25.27b.skipped16k", "s42.skipped16k", "s25.27b.skipped120k", "s42.skipped120k"),
