@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from ledger.events import one_line
 from ledger.findings import Finding, error
 from recompute.bound import Bindings, Bound
-from recompute.cites import Finder, Hit
+from recompute.cites import BLANK, Finder, Hit
 from recompute.documents.base import Cell, Document
 from recompute.documents.base import Table as Grid
 from recompute.labels import find_table, place_of, plain, row_labels
@@ -88,7 +88,8 @@ class _Binder:
         specs = [self._spec(fields, f"{table.id}: {row} / {column}", line) for fields in layers]
         self.ids.update(ids)
         self.specs.update((name, spec) for name, spec in zip(ids, specs, strict=True) if spec)
-        for name, slot, number, pattern, why in _assigned(cell, ids, specs, table.cell):
+        draft = self.documents[table.file].source[cell.start : cell.end]
+        for name, slot, number, pattern, why in _assigned(cell, ids, specs, table.cell or _drafted(draft, len(ids))):
             start, end = (number.start, number.end) if number else (cell.start, cell.end)
             self.bounds.append(
                 Bound(
@@ -180,6 +181,14 @@ def _unclaimed(file: str, grid: Grid, row: str, cell: Cell) -> Iterator[Checked]
     for number in cell.numbers:
         if number.value is not None:
             yield Checked(Standing.UNBOUND, file, cell.line, *place, printed=number.text, rule="nothing claims it")
+
+
+def _drafted(draft: str, values: int) -> str:
+    """The pattern that a cell's own marks ask for, such as `? [?, ?] %`: one a value, or three with its interval."""
+    marks = len(BLANK.findall(draft))
+    slots = {values: ["value"], 3 * values: ["value", "low", "high"]}.get(marks, [])
+    each = iter(slots * values)
+    return BLANK.sub(lambda _: f"{{{next(each)}}}", draft) if slots else ""
 
 
 def _assigned(cell: Cell, ids: list[str], specs: list[Spec | None], pattern: str) -> Iterator[Assigned]:

@@ -44,6 +44,11 @@ class Bound:
     named: bool = False
 
     @property
+    def dash(self) -> bool:
+        """Whether a dash or n/a is printed."""
+        return self.number is not None and self.number.value is None
+
+    @property
     def digits(self) -> Printed:
         """The number. ValueError where none is printed."""
         if self.number is None or self.number.value is None:

@@ -46,13 +46,16 @@ class _Checker:
     kept: Mapping[str, Kept]
 
     def standing(self, bound: Bound, valued: Valued) -> Checked | None:
-        """None for an empty cell whose value has no samples or is undefined."""
+        """None for an empty cell whose value has no samples, is undefined, or says nothing."""
         estimate = valued.estimate
         number = bound.number if bound.number and bound.number.value is not None else None
         if estimate is None:
-            nothing = number is None and valued.rows == 0
-            return _nothing(bound, "no sample") if nothing else told(bound, Standing.REFUSED, cause=valued.refused)
+            if number is None and valued.rows == 0:
+                return _nothing(bound, "no sample")
+            return told(bound, Standing.REFUSED, cause=valued.refused, unread=valued.unread)
         wanted = slot_of(estimate, bound.slot)
+        if bound.dash and valued.spec.itself:
+            return _nothing(bound, "an arm against itself")
         if wanted is None and number is None:
             return _nothing(bound, "undefined")
         if wanted is None:
@@ -108,12 +111,14 @@ def prints(bound: Bound) -> str:
     return f"{bound.file}:{bound.line} prints {bound.digits.text}"
 
 
-def told(bound: Bound, standing: Standing, *, recomputed: str = "", rule: str = "", cause: str = "") -> Checked:
+def told(
+    bound: Bound, standing: Standing, *, recomputed: str = "", rule: str = "", cause: str = "", unread: bool = False
+) -> Checked:
     """The standing of a bound number, with its place."""
     printed = bound.number.text if bound.number else ""
     return Checked(
         standing, bound.file, bound.line, bound.table, bound.row, bound.column, bound.id, bound.slot,
-        printed, recomputed, rule, cause,
+        printed, recomputed, rule, cause, unread,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 import duckdb
 
-from ledger.errors import Problem, UsageProblem
+from ledger.errors import CannotCheck, Problem, UsageProblem
 from recompute.design import Design
 from recompute.digests import code_digest, spec_digest
 from recompute.estimate import Estimate
@@ -49,7 +49,8 @@ def computed(sources: Sources, specs: Mapping[str, Spec]) -> dict[str, Computed]
             shared = _shared(spec, selection, designs)
             shared.asks[name] = _ask(spec, selection, shared.design)
         except Problem as problem:
-            found[name] = replace(found[name], refused=problem.line())
+            unread = isinstance(problem, CannotCheck)
+            found[name] = replace(found[name], refused=problem.line(), unread=unread)
         except duckdb.Error as error:
             found[name] = replace(found[name], refused=f"the query failed: {one_line(error)}")
     for shared in designs.values():

@@ -51,7 +51,9 @@ class Decided:
         return f"{self.claim}/{self.prediction}" if self.prediction else self.claim
 
     def finding(self) -> Finding:
-        """The finding that tells it: an error (exit 1) when nothing may be concluded and its author has not said so."""
+        """The finding that tells it: an error when nothing may be concluded and its author has not said so: exit 1,
+        or 6 where the samples are missing.
+        """
         fails = self.verdict is Verdict.INADMISSIBLE and not self.aside
         severity = Severity.ERROR if fails else Severity.WARNING if self.verdict is Verdict.DEVIATED else Severity.NOTE
         told = f"{self.verdict.value} ({self.outcome.value})" if self.outcome else self.verdict.value
@@ -60,7 +62,7 @@ class Decided:
             severity,
             f"entry {self.entry}: {self.id}",
             f"{told}: {self.why}",
-            exit_code=1 if fails else 0,
+            exit_code=0 if not fails else 6 if self.value and self.value.unread else 1,
         )
 
     def as_dict(self) -> dict[str, Any]:

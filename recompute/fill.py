@@ -64,7 +64,7 @@ class _Filler:
         unprinted: dict[tuple[str, int, int], list[Bound]] = defaultdict(list)
         for bound in self.bindings.bounds:
             valued = self.values[bound.id] if bound.spec else None
-            if valued is None or valued.estimate is None:
+            if valued is None or valued.estimate is None or (bound.dash and valued.spec.itself):
                 continue
             if bound.number is None or bound.number.value is None:
                 unprinted[bound.file, bound.start, bound.end].append(bound)

@@ -17,7 +17,7 @@ from ledger.errors import EnvironmentProblem
 from ledger.files import write_whole
 from recompute.estimate import Estimate
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Computed:
 
     estimate: Estimate | None = None
     refused: str = ""
+    unread: bool = False
     rows: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict)
     runs: tuple[str, ...] = ()

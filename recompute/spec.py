@@ -108,6 +108,11 @@ class Spec(Part):
         return named
 
     @property
+    def itself(self) -> bool:
+        """Whether an arm is compared with itself: nothing is learned, and a dash may be printed."""
+        return self.arm == self.baseline
+
+    @property
     def scale(self) -> int:
         """What the metric is multiplied by for print."""
         return SCALES[self.unit]

@@ -37,7 +37,7 @@ class Checked:
 
     file, line, table, row, column: where; value: the id it is bound to, slot: which part of it (value, low, high, n),
     both empty when unbound; recomputed: at three more digits; rule: the comparison in words; cause: the likely one,
-    found mechanically.
+    found mechanically; unread: refused because the samples are missing, so that nothing was checked (exit 6).
     """
 
     standing: Standing
@@ -52,6 +52,7 @@ class Checked:
     recomputed: str = ""
     rule: str = ""
     cause: str = ""
+    unread: bool = False
 
     def fails(self, *, strict: bool) -> bool:
         """Whether the check fails by it; with `strict` an unbound number in a table does."""
@@ -71,7 +72,7 @@ class Checked:
             f"{self.standing.value} {place}" + (f": {told}" if told else ""),
             expected=self.recomputed,
             found=self.printed,
-            exit_code=1 if fails else 0,
+            exit_code=0 if not fails else 6 if self.unread else 1,
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from recompute.spec import Spec
 class Valued:
     """One value.
 
-    estimate: in the spec's unit, None when refused; refused: why, in one line.
+    estimate: in the spec's unit, None when refused; refused: why, in one line; unread: because its samples are missing.
     query: the SQL that selects its samples, with its parameters filled in; rows: how many it gave; dropped: what the
     declared rule for missing values did, by its name; runs: the runs whose samples were read; files: samples files,
     sha256 by name; key: digest of everything the estimate depends on, data and code.
@@ -24,6 +24,7 @@ class Valued:
     spec: Spec
     estimate: Estimate | None = None
     refused: str = ""
+    unread: bool = False
     query: str = ""
     rows: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict)
@@ -38,6 +39,7 @@ class Valued:
             "spec": self.spec.model_dump(mode="json", exclude_defaults=True),
             "estimate": self.estimate.as_dict() if self.estimate else None,
             "refused": self.refused,
+            "unread": self.unread,
             "query": self.query,
             "rows": self.rows,
             "dropped": dict(self.dropped),

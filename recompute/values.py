@@ -40,6 +40,7 @@ def _valued(name: str, spec: Spec, kept: Computed, sources: Sources) -> Valued:
         spec=spec,
         estimate=kept.estimate and kept.estimate.scaled(spec.scale),
         refused=kept.refused,
+        unread=kept.unread,
         query=_query(spec, sources),
         rows=kept.rows,
         dropped=kept.dropped,

@@ -240,3 +240,14 @@ def test_whatever_the_draft_all_match_afterwards_and_twice_changes_nothing(
         numbers[f"r{at}"] = (value, low or Fraction(0), high or Fraction(1))
     _, standings = written(study(f"decimals = {decimals}\n{pattern}", file), draft(texts, file=file), numbers, file)
     assert set(standings) <= {Standing.MATCH}
+
+
+def test_the_marks_of_a_cell_say_how_it_is_printed() -> None:
+    """`? [?, ?] %` asks for the interval, `? / ?` for two values, and `?` alone for one."""
+    from recompute.binding import _drafted
+
+    assert _drafted("? [?, ?] %", 1) == "{value} [{low}, {high}] %"
+    assert _drafted("? / ?", 2) == "{value} / {value}"
+    assert _drafted("?", 1) == "{value}"
+    assert _drafted("? [?, ?] / ? [?, ?]", 2) == "{value} [{low}, {high}] / {value} [{low}, {high}]"
+    assert _drafted("? of ?", 1) == ""
