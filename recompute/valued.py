@@ -24,13 +24,13 @@ class Valued:
     spec: Spec
     estimate: Estimate | None = None
     refused: str = ""
-    unread: bool = False
     query: str = ""
     rows: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict)
     runs: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
+    unread: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for --json."""
