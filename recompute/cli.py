@@ -25,6 +25,11 @@ COMMANDS = {
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the whole report with every value's trace: FILE.html, FILE.json or FILE.txt.",
 )
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Take samples from this folder too, as its data.toml (or the study's) says.",
+)
 @json_option
 @click.pass_context
 def recompute(
@@ -34,6 +39,7 @@ def recompute(
     strict: bool,
     write: bool,
     report: Path | None,
+    data: Path | None,
     as_json: bool,
 ) -> int:
     """Regenerate every value and interval of a study from its sealed samples, and decide its predictions.
@@ -41,17 +47,21 @@ def recompute(
     \b
     Example: ridgefill recompute --check --strict -C studies/smollm2
              ridgefill recompute --check --report report.html
+             ridgefill recompute --check -C studies/paper --data DIR
 
     Exit codes: 0 everything holds, 1 a number differs or a prediction is inadmissible, 2 usage or a bad
     reported.toml, 3 the ledger is tampered with, 4 it is torn, 5 a sealed file differs, 6 nothing to check or the
     evidence is missing.
     """
     if context.invoked_subcommand:
-        if folder or check or strict or write or report or as_json:
+        if folder or check or strict or write or report or data or as_json:
             raise click.UsageError(f"options go after the command: recompute {context.invoked_subcommand} OPTIONS")
         return 0
+    if write and data:
+        raise click.UsageError("--data is for numbers that are printed already")
     if strict and not (check or write):
         raise click.UsageError("--strict says how to --check")
     from recompute.commands.whole import run
 
-    return run(study_folder(folder), check=check or write, strict=strict, write=write, report=report, as_json=as_json)
+    study = study_folder(folder)
+    return run(study, check=check or write, strict=strict, write=write, report=report, as_json=as_json, data=data)

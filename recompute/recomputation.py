@@ -17,10 +17,13 @@ from recompute.documents import read_document
 from recompute.documents.base import Document
 from recompute.kept import read_kept
 from recompute.load import load_reported
+from recompute.mapping_file import with_data
 from recompute.relations import check_relations
 from recompute.report.model import Report
 from recompute.reported import REPORTED_FILE, Reported
 from recompute.sources import Sources
+from recompute.synthetic import findings as made_up
+from recompute.synthetic import labelled
 from recompute.trace import Tracer
 from recompute.valued import Valued
 from recompute.values import recomputed
@@ -37,12 +40,15 @@ class Recomputation:
     values: Mapping[str, Valued]
 
 
-def recompute(folder: Path, *, strict: bool = False, trace: bool = False) -> Recomputation:
+def recompute(folder: Path, *, strict: bool = False, trace: bool = False, data: Path | None = None) -> Recomputation:
     """Recompute a study and compare it with its texts. trace: follow every value back, and hash what it is pinned to.
+    data: a folder of samples from outside, as its data.toml or the study's says (`mapping_file`).
 
     Raises Faults for a bad reported.toml, Tampered or Torn for the ledger, CannotCheck when there is nothing at all.
     """
     reported = load_reported(folder)
+    if data is not None:
+        reported = with_data(reported, folder, data)
     history = _history(folder, reported)
     documents = {file: read_document(folder, file) for file in reported.files}
     bindings = bind(reported, documents)
@@ -56,9 +62,12 @@ def recompute(folder: Path, *, strict: bool = False, trace: bool = False) -> Rec
         study=folder.resolve().name,
         strict=strict,
         values=tuple(printed.values()),
-        checked=(*check(bindings, values, read_kept(folder)), *check_relations(reported, bindings)),
+        checked=(
+            *labelled(check(bindings, values, read_kept(folder)), values, reported),
+            *check_relations(reported, bindings),
+        ),
         decided=tuple(decide(history, values, seeds_of(folder, history))) if history else (),
-        findings=(*_without(history), *_of(documents), *sources.findings, *bindings.findings),
+        findings=(*_without(history), *_of(documents), *sources.findings, *made_up(reported), *bindings.findings),
         links={name: tracer.lineage(value) for name, value in values.items()} if trace else {},
         ledger=history.result.as_dict() if history else {},
         ended=max((run.ended for run in history.runs), default="") if history else "",

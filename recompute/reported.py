@@ -59,13 +59,15 @@ class Data(Part):
     """Samples from outside the ledger: a CSV, JSON lines or Parquet file. Nothing vouches for them.
 
     columns: our column -> theirs; constants: our column -> text or number; where: their column -> the value it must
-    have.
+    have. format: the importer's, when the file's suffix does not tell. synthetic: made up; confirms nothing.
     """
 
     file: Text
     columns: dict[str, str] = Field(default_factory=dict)
     constants: dict[str, str | int] = Field(default_factory=dict)
     where: dict[str, str | int | bool] = Field(default_factory=dict)
+    format: str = ""
+    synthetic: bool = False
 
 
 class Table(Part):

@@ -28,14 +28,16 @@ def _json_text(report: Report) -> str:
 VIEWS: dict[str, Callable[[Report], str]] = {".html": to_html, ".json": _json_text, ".txt": to_text}
 
 
-def run(folder: Path, *, check: bool, strict: bool, write: bool, report: Path | None, as_json: bool) -> int:
+def run(
+    folder: Path, *, check: bool, strict: bool, write: bool, report: Path | None, as_json: bool, data: Path | None
+) -> int:
     """Recompute; write the draft's numbers if asked, and then look at what was written."""
     if report and report.suffix not in VIEWS:
         raise UsageProblem("no such view", expected=" or ".join(f"FILE{suffix}" for suffix in VIEWS), found=str(report))
-    done = recompute(folder, strict=strict, trace=report is not None)
+    done = recompute(folder, strict=strict, trace=report is not None, data=data)
     if write:
         _write(folder, done)
-        done = recompute(folder, strict=strict, trace=report is not None)
+        done = recompute(folder, strict=strict, trace=report is not None, data=data)
     told = done.report if check else replace(done.report, checked=())
     if report:
         write_whole(report, VIEWS[report.suffix](told).encode())
