@@ -394,3 +394,25 @@ def test_an_installed_kernel_is_used_and_gives_the_same_states(model: Any, tmp_p
     own = run(model, Identity(SPLIT), ids, tail=TAIL, rows=[3]).cache
     for mine, theirs in zip(torch.load(tmp_path / "states.pt"), states(own)[::2], strict=True):
         assert distance(mine, theirs) <= 1e-5
+
+
+@pytest.mark.parametrize(("past", "more"), [(10, 5), (64, 1), (63, 2), (1, 70)])
+def test_more_tokens_over_a_cache_go_on_from_its_state(past: int, more: int, model: Any) -> None:
+    """transformers#45513 began anew from an empty state, #46190 differed where a cached step follows 64 rows."""
+    ids = ids_of(past + more)
+    logits = extend(model, model(ids[:, :past]).cache, ids[:, past:])
+    assert (logits - model(ids).logits[:, past:]).abs().max() <= 1e-5
+    assert (logits - model(ids[:, past:]).logits).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("fill", [None, Identity(SPLIT), NoFill(SPLIT)])
+def test_padding_of_a_single_prompt_is_seen(fill: Any, model: Any) -> None:
+    """transformers#46773 skipped the mask at batch 1; three tokens of padding then changed every state."""
+    ids = ids_of(40)
+    padded = torch.cat((torch.zeros(1, 3, dtype=torch.long), ids), 1)
+    mask = (torch.arange(43) >= 3).long()[None]
+    mine = prefill(model, fill, padded, tail=TAIL, attention_mask=mask)
+    for one, other in zip(states(mine), states(prefill(model, fill, ids, tail=TAIL)), strict=True):
+        assert distance(one, other) <= 2e-6
+    unseen = prefill(model, None, padded.masked_fill(padded == 0, 5), tail=TAIL)
+    assert distance(states(unseen)[0], states(mine)[0]) > 1e-3
