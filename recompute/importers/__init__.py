@@ -1,5 +1,7 @@
 """Files of samples from outside the ledger, one format a file; `mapping` makes our columns of theirs.
 
+A table's suffix tells its format; a tool's own log is named by `format`, for .jsonl or .eval may be anything.
+
 To add a format: write `importers/NAME_file.py` with a class that is an `Importer`, and a line for it below.
 """
 
@@ -10,7 +12,9 @@ from pathlib import PurePath
 from ledger.errors import UsageProblem
 from recompute.importers.base import Importer
 from recompute.importers.csv_file import Csv
+from recompute.importers.inspect_log import InspectLog
 from recompute.importers.jsonl_file import JsonLines
+from recompute.importers.lm_eval import LmEval
 from recompute.importers.mapping import Mapped, mapped
 from recompute.importers.parquet_file import Parquet
 from recompute.importers.tsv_file import Tsv
@@ -18,14 +22,17 @@ from recompute.reported import Data
 
 __all__ = ["IMPORTERS", "Mapped", "read_data"]
 
-IMPORTERS: tuple[Importer, ...] = (Csv(), Tsv(), JsonLines(), Parquet())
+IMPORTERS: tuple[Importer, ...] = (Csv(), Tsv(), JsonLines(), Parquet(), LmEval(), InspectLog())
 
 
 def read_data(data: bytes, told: Data) -> Mapped:
     """The rows of a file in the columns of `runs.record.SCHEMA`. Raises UsageProblem; then no row of it is used."""
     suffix = PurePath(told.file).suffix.lower()
     for importer in IMPORTERS:
-        if suffix in importer.suffixes:
+        if told.format == importer.format or (not told.format and suffix in importer.suffixes):
             return mapped(importer.read(data, told.file), told)
+    if told.format:
+        known = ", ".join(importer.format for importer in IMPORTERS)
+        raise UsageProblem(f"{told.file}: no such format is known", expected=known, found=told.format)
     known = ", ".join(suffix for importer in IMPORTERS for suffix in importer.suffixes)
     raise UsageProblem(f"{told.file}: no such format is known", expected=known, found=suffix or "no suffix")

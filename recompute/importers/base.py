@@ -30,8 +30,13 @@ class Importer(Protocol):
     """One format."""
 
     @property
+    def format(self) -> str:
+        """What [[data]] calls it."""
+        ...
+
+    @property
     def suffixes(self) -> tuple[str, ...]:
-        """Of the files it reads."""
+        """Of the files that are read so when nothing else is said."""
         ...
 
     def read(self, data: bytes, name: str) -> Raw:

@@ -12,6 +12,7 @@ from recompute.importers.base import Raw, lines_of
 class Csv:
     """The importer; an empty field is no value."""
 
+    format = "csv"
     suffixes: tuple[str, ...] = (".csv",)
     delimiter = ","
 

@@ -12,6 +12,7 @@ from recompute.importers.base import Raw, lines_of
 class JsonLines:
     """The importer; a key that a line lacks is no value."""
 
+    format = "jsonl"
     suffixes = (".jsonl", ".ndjson")
 
     def read(self, data: bytes, name: str) -> Raw:

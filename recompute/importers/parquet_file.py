@@ -12,6 +12,7 @@ from recompute.importers.base import Raw
 class Parquet:
     """The importer."""
 
+    format = "parquet"
     suffixes = (".parquet",)
 
     def read(self, data: bytes, name: str) -> Raw:

@@ -8,5 +8,6 @@ from recompute.importers.csv_file import Csv
 class Tsv(Csv):
     """The importer."""
 
+    format = "tsv"
     suffixes = (".tsv",)
     delimiter = "\t"
