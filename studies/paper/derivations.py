@@ -40,7 +40,9 @@ class Sources:
 
     def pairs(self, pattern: str) -> str:
         """`pattern` for each two that follow each other, as a and b."""
-        return ", ".join(pattern.format(a=self.ref(a), b=self.ref(b)) for a, b in zip(self.ids[::2], self.ids[1::2], strict=True))
+        return ", ".join(
+            pattern.format(a=self.ref(a), b=self.ref(b)) for a, b in zip(self.ids[::2], self.ids[1::2], strict=True)
+        )
 
     def samples(self, at: int) -> str:
         """How many samples a filled-region score is of."""
@@ -120,7 +122,10 @@ RULES: tuple[tuple[str, Write], ...] = (
     (r"MiB / 1024.*", lambda s, m: f"{s[0]} / 1024"),
     (r"mean task score of .*", lambda s, m: f"mean({s.all(stop=13)}) - mean({s.all(start=13)})"),
     (r"stock cwe - RidgeFill cwe", lambda s, m: f"{s[1]} - {s[0]}"),
-    (r".*difference of the reconstructed credits", lambda s, m: f"100 * ({s.credit(0)} - {s.credit(1)}) / {s.samples(0)}"),
+    (
+        r".*difference of the reconstructed credits",
+        lambda s, m: f"100 * ({s.credit(0)} - {s.credit(1)}) / {s.samples(0)}",
+    ),
     (r"100\*\(splice - RidgeFill\).*", _gap),
     (r"100\*\(1 - loss with the splice .*", lambda s, m: f"100 * (1 - {s[1]} / {s[0]})"),
     (r"document-weighted mean .*", _weighted),
@@ -150,7 +155,10 @@ RULES: tuple[tuple[str, Write], ...] = (
         r"100\*\(1 - 0\.\d+\)\*\((\d+) - 4096\).*",
         lambda s, m: f"(100 - {s[0]}) * ({m[1]} - {s.n(1)}) / {m[1]}",
     ),
-    (r"48\*\(5120\*5120 int8.*", lambda s, m: f"{s.n(1)} * ({s.n(0)} * {s.n(0)} * (1 + 2 / {s.n(2)}) + 2 * {s.n(0)}) / 1073741824"),
+    (
+        r"48\*\(5120\*5120 int8.*",
+        lambda s, m: f"{s.n(1)} * ({s.n(0)} * {s.n(0)} * (1 + 2 / {s.n(2)}) + 2 * {s.n(0)}) / 1073741824",
+    ),
     (
         r"24\*\(2560\*10240 int8.*",
         lambda s, m: f"{s.n(2)} * ({s.n(1)} * {s.n(0)} * {s.n(1)} * (1 + 2 / {s.n(3)}) + 2 * {s.n(1)}) / 1073741824",

@@ -130,4 +130,6 @@ def _word(segment: str) -> str:
     split = re.fullmatch(r"s(\d+)", segment)
     if split:
         return f"split {split[1]}"
-    return _WORDS.get(segment) or " ".join(_WORDS.get(word, word) if word != "16k" else word for word in segment.split("_"))
+    return _WORDS.get(segment) or " ".join(
+        _WORDS.get(word, word) if word != "16k" else word for word in segment.split("_")
+    )

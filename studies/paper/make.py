@@ -2,8 +2,8 @@
 
     python studies/paper/make.py FOLDER     FOLDER holds published.json and derivable.json
 
-Writes published.tsv, report.md, reported.toml and external.tsv beside itself. The study itself needs neither this
-program nor those files.
+Writes published.tsv, report.md, reported.toml and external.tsv beside itself, and the CSV files of synthetic/. The
+study itself needs neither this program nor those files.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 from costs import lets
 from derivations import restated, write
 from layout import Entry, cell_of, place_of, title_of
+from standins import files as standins
 
 from provenance.external import Row, dump
 
@@ -145,13 +146,14 @@ def external(folder: Path) -> str:
 
 
 def main(folder: Path) -> None:
-    """Write the four files."""
+    """Write the files."""
     entries, rules = (read(folder, name) for name in FILES)
     made = {
         "published.tsv": published(entries),
         "report.md": report(entries),
         "reported.toml": reported(entries, rules),
         "external.tsv": external(folder),
+        **{f"synthetic/{name}": text for name, text in standins(entries, rules).items()},
     }
     for name, text in made.items():
         (HERE / name).write_text(text, encoding="utf-8", newline="\n")
