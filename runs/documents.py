@@ -27,7 +27,9 @@ MANIFEST, PACKAGES, TEXTS, WHEELS = "documents.tsv", "wheels.txt", "documents", 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One text. name: domain/file; source: pypi:NAME==VERSION#FILE, or FILE|FILE to be joined; lines: FIRST-LAST.
+    """One text. name: domain/file, a domain being one folder or several.
+
+    source: pypi:NAME==VERSION#FILE, or FILE|FILE to be joined; lines: FIRST-LAST.
 
     Lines are counted from 1 and end in LF, whatever ends them in the package; a byte-order mark is dropped.
     """
@@ -42,7 +44,7 @@ class Document:
     @property
     def domain(self) -> str:
         """What sort of text it is."""
-        return self.name.split("/")[0]
+        return self.name.rpartition("/")[0]
 
 
 HEADER = tuple(field.name for field in fields(Document))
@@ -77,7 +79,7 @@ def _row(number: int, cells: Sequence[str]) -> Document:
     except ValueError as wrong:
         raise UsageProblem(f"{where}: {wrong}", expected="domain/file", found=name) from None
     for cell, pattern, expected in (
-        (name, r"[^/]+/[^/]+", "domain/file"),
+        (name, r"(?:[^/]+/)+[^/]+", "domain/file"),
         (source, r"pypi:[^#]+#.+", "pypi:NAME==VERSION#FILE"),
         (lines, r"[1-9]\d*-[1-9]\d*", "FIRST-LAST"),
         (size, r"\d+", "a length in bytes"),
