@@ -35,6 +35,5 @@ def labelled(checked: Iterable[Checked], values: Mapping[str, Valued], reported:
 
 def findings(reported: Reported) -> Iterator[Finding]:
     """A warning for each such file."""
-    for data in reported.data:
-        if data.synthetic:
-            yield warning("synthetic", data.file, f"{LABEL}: no number that comes from it is more than consistent")
+    for file in dict.fromkeys(data.file for data in reported.data if data.synthetic):
+        yield warning("synthetic", file, f"{LABEL}: no number that comes from it is more than consistent")

@@ -14,10 +14,10 @@ _HYBRID = {"16k": "16384", "120k": "120000"}
 
 COST_RELATIONS: Mapping[str, str] = {
     "s25.mac.llama_half": "cross_llama_16",
-    **{name: "cross_llama_20" for name in ("s25.mac.llama_58", *(f"{s}.mac_cross.llama" for s in ("s1", "s64", "s8")))},
+    **dict.fromkeys(("s25.mac.llama_58", *(f"{s}.mac_cross.llama" for s in ("s1", "s64", "s8"))), "cross_llama_20"),
     "s25.mac.qwen3_13": "cross_qwen3_13",
-    **{name: "cross_qwen3_22" for name in ("s25.mac.qwen3_22", *(f"{s}.mac_cross.qwen3" for s in ("s1", "s64", "s8")))},
-    **{name: "100 * (1 - cost_qwen3_13_32k / pop_qwen3_32k)" for name in ("s25.mac.qwen3_13_less", "s64.qwen3_mac")},
+    **dict.fromkeys(("s25.mac.qwen3_22", *(f"{s}.mac_cross.qwen3" for s in ("s1", "s64", "s8"))), "cross_qwen3_22"),
+    **dict.fromkeys(("s25.mac.qwen3_13_less", "s64.qwen3_mac"), "100 * (1 - cost_qwen3_13_32k / pop_qwen3_32k)"),
     "s25.mac.qwen3_22_32k": "cost_qwen3_22_32k / pop_qwen3_32k",
     "s25.mac.qwen3_22_64k": "cost_qwen3_22_64k / pop_qwen3_64k",
     "s25.27b.skipped16k": "skipped_16k",

@@ -31,8 +31,8 @@ NOTES = {
     "card.gguf_bytes": "assumes f32 biases and corrections of 48 x 128 x 128; 1,024,384 bytes stay unexplained",
     **dict.fromkeys(
         ("s25.27b.skipped16k", "s42.skipped16k", "s25.27b.skipped120k", "s42.skipped120k"),
-        "assumes the shapes of the public Qwen3.5-27B config and Gated DeltaNet maps for filled rows only; with maps for "
-        "every prefix row it would hold",
+        "assumes the shapes of the public Qwen3.5-27B config and Gated DeltaNet maps for filled rows only; with maps "
+        "for every prefix row it would hold",
     ),
     "s51.experts": "assumes 512 routed experts a layer, as in the public Qwen3-Next config",
     "s51.offload_share": "said as two thirds: to the nearest third",
