@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _DTYPES = ("fp32", "bf16", "fp16")
-# Corrections by their names in a study -> the function of ridgefill.corrections that makes them.
-_CORRECTIONS = {"value-rescale": "value_rescale", "key-rescale": "key_rescale"}
+# What ridgefill.corrections has; named here so that a study can be read without torch.
+_RESCALES = frozenset({"value-rescale", "key-rescale"})
+_CORRECTIONS = (*sorted(_RESCALES), "terminal-state")
 # Splices, which a study names beside them -> what filled rows are given of an exact run.
 _SPLICES: dict[str, Literal["keys", "values"]] = {"exact-keys": "keys", "exact-values": "values"}
 
@@ -49,7 +50,7 @@ class Reference:
             return f"the dtype is one of {', '.join(_DTYPES)}, not {arm.dtype!r}"
         if unknown := sorted(arm.flags.keys() - {"threads"}):
             return f"the reference engine knows only the flag threads, not {', '.join(unknown)}"
-        known = {**_CORRECTIONS, **_SPLICES}
+        known = [*_CORRECTIONS, *_SPLICES]
         if wrong := [name for name in arm.corrections if name not in known]:
             return f"corrections are {', '.join(known)}, not {', '.join(wrong)}"
         return ""
@@ -205,7 +206,7 @@ class OpenedReference:
             plan.tail,
             maps=arm.fill == "map",
             exact_rows=rows - plan.tail,
-            rescale_rows=min(plan.tail, 512) if set(arm.corrections) & set(_CORRECTIONS) else 0,
+            rescale_rows=min(plan.tail, 512) if _RESCALES & {*arm.corrections} else 0,
         )
         return cost.exact(shape, plan.length) / spent
 
@@ -223,7 +224,9 @@ class OpenedReference:
                 mine = self._model(ids, cache=cache, logits_to_keep=keep).logits
         pairs = [(mine, true)]
         for layer, its_own in zip(cache.layers, own.layers, strict=True):
-            pairs += [(layer.keys, its_own.keys), (layer.values, its_own.values)]
+            # Keys and values, or the states of a recurrent layer: whatever the model keeps.
+            kept = [name for name, value in vars(its_own).items() if isinstance(value, torch.Tensor)]
+            pairs += [(getattr(layer, name), getattr(its_own, name)) for name in kept]
         return Answer(
             tokens=request.tokens,
             identical=all(torch.equal(a, b) for a, b in pairs),
@@ -260,10 +263,10 @@ class OpenedReference:
 
     def _edits(self, arm: Arm, prompt: tuple[int, ...]) -> list[Any]:
         """The arm's corrections, and what it is given of an exact run; splices come last."""
-        from ridgefill import corrections
+        from ridgefill.corrections import correction
         from ridgefill.splice import Splice
 
-        edits = [getattr(corrections, _CORRECTIONS[name])() for name in arm.corrections if name in _CORRECTIONS]
+        edits: list[Any] = [correction(name)(self._fill(arm)) for name in arm.corrections if name in _CORRECTIONS]
         parts = [_SPLICES[name] for name in arm.corrections if name in _SPLICES]
         return [*edits, Splice(self._heads(prompt, arm.split or 0), parts)] if parts else edits
 
