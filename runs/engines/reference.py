@@ -224,9 +224,7 @@ class OpenedReference:
                 mine = self._model(ids, cache=cache, logits_to_keep=keep).logits
         pairs = [(mine, true)]
         for layer, its_own in zip(cache.layers, own.layers, strict=True):
-            # Keys and values, or the states of a recurrent layer: whatever the model keeps.
-            kept = [name for name, value in vars(its_own).items() if isinstance(value, torch.Tensor)]
-            pairs += [(getattr(layer, name), getattr(its_own, name)) for name in kept]
+            pairs += zip(_kept(layer), _kept(its_own), strict=True)
         return Answer(
             tokens=request.tokens,
             identical=all(torch.equal(a, b) for a, b in pairs),
@@ -289,6 +287,14 @@ class OpenedReference:
 def _losses(rows: Tensor, tokens: tuple[int, ...]) -> tuple[float, ...]:
     """-log p of the last tokens, one for each row [n, vocabulary] of log-probabilities."""
     return tuple(-row[token].item() for row, token in zip(rows, tokens[-len(rows) :], strict=True))
+
+
+def _kept(layer: Any) -> list[Tensor]:
+    """What a layer of a cache holds: keys and values, or the states of a recurrent layer, one a group."""
+    import torch
+
+    held = [each for value in vars(layer).values() for each in (value.values() if isinstance(value, dict) else [value])]
+    return [each for each in held if isinstance(each, torch.Tensor)]
 
 
 def _notes(arm: Arm, plan: Any) -> dict[str, str]:
