@@ -17,7 +17,7 @@ from ledger.errors import EnvironmentProblem
 from ledger.files import write_whole
 from recompute.estimate import Estimate
 
-FORMAT = 2
+FORMAT = 1
 
 
 @dataclass(frozen=True)
