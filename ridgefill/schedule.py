@@ -12,9 +12,9 @@ of all N tokens would make `generate` feed the whole prompt again, silently (pap
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -34,6 +34,8 @@ from ridgefill.shared import Shared
 from ridgefill.sweep import CHUNK, Sweep, parts
 
 log = logging.getLogger("ridgefill")
+T = TypeVar("T")
+Steps = Generator[None, None, T]  # work that may pause after each bounded step, and what it gives in the end
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,23 @@ def prefill(model: Any, fill: Fill, input_ids: Tensor, **options: Any) -> Dynami
     return run(model, fill, input_ids, **options).cache
 
 
+def run(model: Any, fill: Fill, input_ids: Tensor, **options: Any) -> Prefilled:
+    """Prefill prompts [B, N], all but their last token. Arguments and errors as `steps`."""
+    return finish(steps(model, fill, input_ids, **options))
+
+
+def finish(work: Steps[T]) -> T:
+    """Take every step; what the work gives."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+
 @torch.no_grad()
-def run(
+def steps(
     model: Any,
     fill: Fill,
     input_ids: Tensor,
@@ -68,8 +85,11 @@ def run(
     chunk: int | None = None,
     hold: int = 1,
     shared: Shared | None = None,
-) -> Prefilled:
-    """Prefill prompts [B, N], all but their last token.
+) -> Steps[Prefilled]:
+    """The steps of a prefill of prompts [B, N], all but their last token.
+
+    A step is one layer below the split over at most `chunk` rows, or one late layer; of the exact arm `chunk` rows
+    through the whole model. Between steps other work may run.
 
     fill: the arm: maps of one split or of several by split, Identity, NoFill, or None for exact.
     tail: T, the last tokens that run exactly, the prompt's last one among them.
@@ -96,14 +116,14 @@ def run(
         raise FillUsageError("too much is held back", expected=f"1 to {plan.tail} tokens", found=str(hold))
     cache = DynamicCache(config=model.config)
     if arm is None or plan.exactly:
-        _exact(model, prompt.until(prompt.length - hold), cache, chunk)
+        yield from _exact(model, prompt.until(prompt.length - hold), cache, chunk)
         return Prefilled(cache, plan, torch.arange(prompt.length - hold))
     sweep = Sweep(model, prompt, cache, hold)
     with record_function("lower"):
         if shared is not None and shared.can(sweep, plan.split):
             state = shared.lower(sweep, plan.split, watch)
         else:
-            state = lower(sweep, plan.split, chunk or CHUNK, watch)
+            state = yield from lower_steps(sweep, plan.split, chunk or CHUNK, watch)
     probed = None
     if watch.probes:
         assert not isinstance(arm, NoFill)  # noqa: S101 - refused above
@@ -112,7 +132,7 @@ def run(
     chosen = watch.select(sweep, prompt.ids[0], probed)
     exact = _exact_rows(chosen, arm, sweep.prompt, plan)
     with record_function("late"):
-        _late(sweep, arm, plan, state, exact, edits, again=probed is not None)
+        yield from _late(sweep, arm, plan, state, exact, edits, again=probed is not None)
     return Prefilled(cache, plan, exact)
 
 
@@ -126,7 +146,7 @@ def plan_of(
     return plan
 
 
-def _exact(model: Any, prompt: Prompt, cache: DynamicCache, chunk: int | None) -> None:
+def _exact(model: Any, prompt: Prompt, cache: DynamicCache, chunk: int | None) -> Steps[None]:
     """The model's own forward pass, in one go or in its own chunks."""
     base, mask = family_of(model).base(model), prompt.mask
     for part in parts(0, prompt.length, chunk or max(1, prompt.length)):
@@ -138,20 +158,28 @@ def _exact(model: Any, prompt: Prompt, cache: DynamicCache, chunk: int | None) -
             cache=cache,
             use_cache=True,
         )
+        yield
 
 
 def lower(sweep: Sweep, split: int, chunk: int = CHUNK, watch: Watch | None = None) -> Tensor:
     """Every row through the layers below the split; the states [B, n, d] that enter it."""
+    return finish(lower_steps(sweep, split, chunk, watch))
+
+
+@torch.no_grad()
+def lower_steps(sweep: Sweep, split: int, chunk: int = CHUNK, watch: Watch | None = None) -> Steps[Tensor]:
+    """`lower`, a step for each layer of each chunk."""
     padded, states = sweep.prompt.padded, []
     for part in parts(0, sweep.prompt.length, chunk):
         x = sweep.embed(part)
         for layer in range(split):
             if sweep.is_recurrent(layer):
                 x = sweep.step(layer, x, None if padded is None else padded[:, part])
-                continue
-            if watch is not None:
-                watch.see(layer, part, x)
-            x = sweep.every(layer, part, x)
+            else:
+                if watch is not None:
+                    watch.see(layer, part, x)
+                x = sweep.every(layer, part, x)
+            yield
         states.append(x)
     return torch.cat(states, 1)
 
@@ -175,7 +203,7 @@ def _late(
     edits: Sequence[Edit],
     *,
     again: bool = False,
-) -> None:
+) -> Steps[None]:
     """The exact rows through the late layers in one pass over what the filled rows write.
 
     again: a first sweep has filled the attention layers.
@@ -192,6 +220,7 @@ def _late(
             else:
                 with record_function("fill"):
                     x = carry_filled(sweep, arm, layer, plan.prefix, state, exact, x, edits)
+            yield
             continue
         true = sweep.heads(layer, x)
         if not again:
@@ -201,6 +230,7 @@ def _late(
                 write_filled(sweep, arm, layer, plan, state, true, edits, again=again)
         sweep.write(layer, exact, columns, true)
         x = sweep.through(layer, x, exact, columns, padded)
+        yield
 
 
 @torch.no_grad()
