@@ -15,27 +15,19 @@ from pydantic import Field
 
 from runs.engines.base import SCORE, Answer, Score
 from runs.tasks import documents
-from runs.tasks.base import Encode, Sample, Task, Value
+from runs.tasks.base import Encode, Sample, Value
 
 
-class Continuation(Task):
+class Continuation(documents.OfDocuments):
     """One sample for each document of `dataset`; the seed changes nothing."""
 
     needs: ClassVar[frozenset[str]] = frozenset({SCORE})
-    dataset: str
     length: int = Field(ge=1)
     follow: int = Field(default=256, ge=1)
 
     @property
     def metrics(self) -> tuple[str, ...]:
         return ("loss", "kl", "agreement") if self.baseline else ("loss",)
-
-    @property
-    def datasets(self) -> tuple[str, ...]:
-        return (self.dataset,)
-
-    def ids(self, data: Mapping[str, Path], seed: int) -> list[str]:
-        return documents.names(data[self.dataset])
 
     def sample(self, id: str, data: Mapping[str, Path], seed: int, encode: Encode) -> Sample:  # noqa: A002
         tokens = documents.tokens(data[self.dataset], id, self.length + self.follow, encode)

@@ -1,11 +1,25 @@
-"""Documents of a data set: a folder of UTF-8 text files, named by their paths in it."""
+"""Documents of a data set: a folder of UTF-8 text files, named by their paths in it; and the tasks made of them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from ledger.errors import CannotCheck, UsageProblem
-from runs.tasks.base import Encode
+from runs.tasks.base import Encode, Task
+
+
+class OfDocuments(Task):
+    """A task with one sample for each document of `dataset`, named as the document is."""
+
+    dataset: str
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        return (self.dataset,)
+
+    def ids(self, data: Mapping[str, Path], seed: int) -> list[str]:
+        return names(data[self.dataset])
 
 
 def names(folder: Path) -> list[str]:

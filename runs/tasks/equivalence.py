@@ -10,29 +10,21 @@ from pydantic import Field
 
 from runs.engines.base import EQUIVALENCE, Answer, Equivalence
 from runs.tasks import documents
-from runs.tasks.base import Encode, Sample, Task, Value
+from runs.tasks.base import Encode, Sample, Value
 
 
-class EquivalenceTask(Task):
+class EquivalenceTask(documents.OfDocuments):
     """One sample for each document of `dataset`, its first `length` tokens; the seed changes nothing.
 
     An arm that fills is not equivalent, and `difference`, of its last rows' logits, says by how much.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({EQUIVALENCE})
-    dataset: str
     length: int = Field(ge=1)
 
     @property
     def metrics(self) -> tuple[str, ...]:
         return ("identical", "difference")
-
-    @property
-    def datasets(self) -> tuple[str, ...]:
-        return (self.dataset,)
-
-    def ids(self, data: Mapping[str, Path], seed: int) -> list[str]:
-        return documents.names(data[self.dataset])
 
     def sample(self, id: str, data: Mapping[str, Path], seed: int, encode: Encode) -> Sample:  # noqa: A002
         tokens = documents.tokens(data[self.dataset], id, self.length, encode)

@@ -18,18 +18,17 @@ from pydantic import Field, model_validator
 
 from runs.engines.base import SCORE, Answer, Score
 from runs.tasks import documents
-from runs.tasks.base import Encode, Sample, Task, Value
+from runs.tasks.base import Encode, Sample, Value
 from runs.tasks.repeats import copyable, novel
 
 KEY = 2.0  # nats
 SHARES = ((0.2, "below 0.2"), (0.5, "0.2 to 0.5"), (float("inf"), "from 0.5"))  # Table 13
 
 
-class LongDocuments(Task):
+class LongDocuments(documents.OfDocuments):
     """One sample for each document of `dataset`, in the stratum of its domain; the seed changes nothing."""
 
     needs: ClassVar[frozenset[str]] = frozenset({SCORE})
-    dataset: str
     baseline: str = Field(min_length=1)
     length: int = Field(ge=1)
     follow: int = Field(default=256, ge=1)
@@ -46,13 +45,6 @@ class LongDocuments(Task):
     def metrics(self) -> tuple[str, ...]:
         losses = ("loss", "loss_novel", "loss_key") if self.along == "real" else ("loss", "loss_novel")
         return (*losses, "kl", "kl_median", "kl_p99", "agreement", "copyable")
-
-    @property
-    def datasets(self) -> tuple[str, ...]:
-        return (self.dataset,)
-
-    def ids(self, data: Mapping[str, Path], seed: int) -> list[str]:
-        return documents.names(data[self.dataset])
 
     def sample(self, id: str, data: Mapping[str, Path], seed: int, encode: Encode) -> Sample:  # noqa: A002
         follow = self.follow if self.along == "real" else 0

@@ -15,14 +15,13 @@ from pydantic import Field
 
 from runs.engines.base import PREFILL, Answer, Prefill
 from runs.tasks import documents
-from runs.tasks.base import Encode, Sample, Task, Value
+from runs.tasks.base import Encode, Sample, Value
 
 
-class Ttft(Task):
+class Ttft(documents.OfDocuments):
     """One sample for each of `rounds`; the seed changes nothing."""
 
     needs: ClassVar[frozenset[str]] = frozenset({PREFILL})
-    dataset: str
     document: str
     length: int = Field(ge=1)
     rounds: int = Field(default=3, ge=3)
@@ -30,10 +29,6 @@ class Ttft(Task):
     @property
     def metrics(self) -> tuple[str, ...]:
         return ("seconds", "tokens_per_second", "ceiling")
-
-    @property
-    def datasets(self) -> tuple[str, ...]:
-        return (self.dataset,)
 
     def ids(self, data: Mapping[str, Path], seed: int) -> list[str]:
         documents.check(data[self.dataset], self.document)

@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 from ledger.errors import CannotCheck, UsageProblem
 from runs.engines.base import SCORE, Answer, Score
 from runs.tasks import documents
-from runs.tasks.base import Encode, Sample, Task, Value
+from runs.tasks.base import Encode, Sample, Value
 
 # Names that need no list of words from elsewhere, and are not in one another.
 NAMES = (
@@ -43,14 +43,13 @@ QUESTION = "\nQuestion: What is the secret number of the {name}?\nAnswer: The se
 END = ".\n"
 
 
-class TwoTurn(Task):
+class TwoTurn(documents.OfDocuments):
     """One sample for each document of `dataset`; the seed draws names, numbers and places.
 
     length: tokens of the first turn, question included; tail: of the arms, so that both needles are filled.
     """
 
     needs: ClassVar[frozenset[str]] = frozenset({SCORE})
-    dataset: str
     length: int = Field(ge=1)
     tail: int = Field(default=512, ge=1)
 
@@ -64,13 +63,6 @@ class TwoTurn(Task):
     def metrics(self) -> tuple[str, ...]:
         compared = ("second_kl", "second_agreement") if self.baseline else ()
         return ("first_right", "first_loss", "second_right", "second_loss", *compared)
-
-    @property
-    def datasets(self) -> tuple[str, ...]:
-        return (self.dataset,)
-
-    def ids(self, data: Mapping[str, Path], seed: int) -> list[str]:
-        return documents.names(data[self.dataset])
 
     def sample(self, id: str, data: Mapping[str, Path], seed: int, encode: Encode) -> Sample:  # noqa: A002
         draw = random.Random(f"{seed}/{id}")  # noqa: S311 - places and names, not secrets
