@@ -14,7 +14,9 @@ import pytest
 
 from ledger.errors import EnvironmentProblem, UsageProblem
 from recompute.importers import read_data
+from recompute.recomputation import recompute
 from recompute.reported import Data
+from recompute.standing import Standing
 
 LM_EVAL = "out/model/samples_gsm8k_2026-11-30T08-15-02.123456.jsonl"
 
@@ -85,6 +87,25 @@ def test_a_log_of_lm_eval_that_is_not_whole_gives_no_row(data: bytes, told: str)
     line = refused(data, LM_EVAL, "lm_eval")
     assert line.startswith(LM_EVAL)
     assert told in line
+
+
+def test_logs_that_do_not_pair_are_refused_with_the_sample(tmp_path: Path) -> None:
+    """Two arms of one task, as two logs: a sample that only one of them has."""
+    toml = ""
+    for arm, docs in (("fill", (0, 1, 2)), ("stock", (0, 1))):
+        name = f"samples_gsm8k_2026-11-30T08-15-0{len(docs)}.1.jsonl"
+        (tmp_path / name).write_bytes(jsonl(*map(sample, docs)))
+        toml += f'[[data]]\nfile = "{name}"\nformat = "lm_eval"\nconstants = {{ arm = "{arm}" }}\n'
+    toml += (
+        '[[value]]\nid = "d"\nstatistic = "paired_difference"\nmetric = "acc"\narm = "fill"\nbaseline = "stock"\n'
+        '[[cite]]\nfile = "p.md"\ntext = "by {d} points"\n'
+    )
+    (tmp_path / "reported.toml").write_text(toml, encoding="utf-8")
+    (tmp_path / "p.md").write_text("It fell by 1.0 points.\n", encoding="utf-8")
+    (one,) = recompute(tmp_path).report.checked
+    assert one.standing is Standing.REFUSED
+    assert "gsm8k/2" in one.cause
+    assert "stock" in one.cause
 
 
 def test_a_file_of_another_name_needs_its_task_said() -> None:
