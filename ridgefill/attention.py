@@ -7,7 +7,7 @@ query heads of a group stand as further rows under their one key head, so keys a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 
 import torch
@@ -16,32 +16,44 @@ from torch.nn.functional import scaled_dot_product_attention
 
 # Folded rows of a block, rows x query heads per key head: measured on 2 cores at 8K (docs/design/0023).
 SDPA_ROWS, MATMUL_ROWS = 256, 192
+Chosen = Callable[[slice, Tensor], Tensor]  # rows and their columns -> bool [B, n, columns up to the last row's]
 SCORES = 1 << 22  # the most elements of a score matrix, which bounds its rows over a long cache
 
 
-def attend(queries: Tensor, keys: Tensor, values: Tensor, columns: Tensor, padded: Tensor | None) -> Tensor:
+def attend(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    columns: Tensor,
+    padded: Tensor | None,
+    chosen: Chosen | None = None,
+) -> Tensor:
     """What rows read from the cache, [B, n, H, hd].
 
     queries [B, n, H, hd] and keys [B, KV, N, hd] after rotary, values [B, KV, N, hd]; columns [n], sorted, on
     the CPU: where in the cache each row stands; padded [B, N]: True where a left-padded prompt has no token.
-    A padding row sees itself, so that it stays finite.
+    A padding row sees itself, so that it stays finite. chosen: of what a row sees, what it reads.
     """
     by_matmul = queries.device.type == "cpu" and queries.dtype == torch.bfloat16
-    if not by_matmul and padded is None and len(columns) > 1 and _is_whole(columns):
+    if not by_matmul and padded is None and chosen is None and len(columns) > 1 and _is_whole(columns):
         n = len(columns)
         folded = scaled_dot_product_attention(
             queries.transpose(1, 2), keys[:, :, :n], values[:, :, :n], is_causal=True, enable_gqa=True
         )
         return folded.transpose(1, 2)
     kernel = _by_matmul if by_matmul else _by_sdpa
-    return kernel(queries, keys, values, columns, padded)
+    return kernel(queries, keys, values, columns, padded, chosen)
 
 
-def received(queries: Tensor, keys: Tensor, columns: Tensor, padded: Tensor | None) -> Tensor:
+def received(
+    queries: Tensor, keys: Tensor, columns: Tensor, padded: Tensor | None, chosen: Chosen | None = None
+) -> Tensor:
     """Attention each column gets from these rows, over rows and heads: fp32 [B, N]; arguments as `attend`."""
     total = torch.zeros(keys.shape[0], keys.shape[2], device=keys.device)
     for rows, at in _blocks(columns, SCORES // (keys.shape[0] * queries.shape[2] * keys.shape[2])):
         scores = _scores(queries[:, rows].float(), keys.float(), at, padded)
+        if chosen is not None:
+            scores = scores.masked_fill(~chosen(rows, at)[:, None, None], -torch.inf)
         total[:, : scores.shape[-1]] += scores.softmax(-1).sum((1, 2, 3))
     return total
 
@@ -77,11 +89,13 @@ def _hidden(at: Tensor, since: int, padded: Tensor | None, device: torch.device)
     return hidden | (padded[:, None, since : int(at[-1]) + 1] & (columns != own))
 
 
-def _by_sdpa(queries: Tensor, keys: Tensor, values: Tensor, columns: Tensor, padded: Tensor | None) -> Tensor:
+def _by_sdpa(
+    queries: Tensor, keys: Tensor, values: Tensor, columns: Tensor, padded: Tensor | None, chosen: Chosen | None
+) -> Tensor:
     out, kv_heads, group = torch.empty_like(queries), keys.shape[1], queries.shape[2] // keys.shape[1]
     for rows, at in _blocks(columns, SDPA_ROWS // group):
         stop = int(at[-1]) + 1
-        seen = ~_hidden(at, 0, padded, queries.device)
+        seen = ~_hidden(at, 0, padded, queries.device) if chosen is None else chosen(rows, at)
         attended = scaled_dot_product_attention(
             _fold(queries[:, rows], kv_heads),
             keys[:, :, :stop],
@@ -92,7 +106,9 @@ def _by_sdpa(queries: Tensor, keys: Tensor, values: Tensor, columns: Tensor, pad
     return out
 
 
-def _by_matmul(queries: Tensor, keys: Tensor, values: Tensor, columns: Tensor, padded: Tensor | None) -> Tensor:
+def _by_matmul(
+    queries: Tensor, keys: Tensor, values: Tensor, columns: Tensor, padded: Tensor | None, chosen: Chosen | None
+) -> Tensor:
     """Two matrix products around a softmax: in bf16 on a CPU 3 times faster than its fused kernel.
 
     Scores are rounded to bf16, which costs no accuracy that can be measured end to end (docs/design/0023).
@@ -105,9 +121,10 @@ def _by_matmul(queries: Tensor, keys: Tensor, values: Tensor, columns: Tensor, p
     room = queries.new_empty(2, group * step * longest)
     for rows, at in _blocks(columns, step):
         n, stop = len(at), int(at[-1]) + 1
-        # Without padding every row of the block sees all columns up to the block's first row.
-        since = 0 if padded is not None else int(at[0]) + 1
-        hidden = _hidden(at, since, padded, keys.device).expand(batch, -1, -1)
+        # Without padding or a choice every row of the block reads all columns up to the block's first row.
+        since = int(at[0]) + 1 if padded is None and chosen is None else 0
+        hidden = _hidden(at, since, padded, keys.device) if chosen is None else ~chosen(rows, at)
+        hidden = hidden.expand(batch, -1, -1)
         folded = _fold(scaled[:, rows], kv_heads)
         attended = torch.empty_like(folded)
         scores, weights = (piece[: group * n * stop].view(group * n, stop) for piece in room)

@@ -156,7 +156,7 @@ def _every_layer(model: Any, ids: Tensor) -> object:
 
     sweep = Sweep(model, read_prompt(model, ids), DynamicCache(config=model.config))
     states = lower(sweep, len(sweep.base.layers))
-    return model.get_output_embeddings()(sweep.base.norm(states[:, -1:]))
+    return model.get_output_embeddings()(sweep.family.leave(sweep.base, states[:, -1:]))
 
 
 def _llama(source: str) -> tuple[Any, str]:

@@ -11,7 +11,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -134,32 +134,40 @@ def _with_distance(rows: Tensor, mean: Tensor, weight: float, share: float) -> t
     return centred, mean + share * distance
 
 
+Late = tuple[dict[int, Tensor], list[Tensor]]
+
+
 class _Enough(Exception):
     """Not an error: nothing above the input of the last layer is needed."""
 
 
 @contextmanager
-def late_inputs(model: Any, first: int) -> Iterator[Callable[[Tensor], list[Tensor]]]:
-    """A function from token ids [1, n] to the inputs [n, d] of layers first..L-1, by one plain forward pass.
+def late_inputs(model: Any, splits: Collection[int]) -> Iterator[Callable[[Tensor], Late]]:
+    """A function from token ids [1, n] to what enters the layers from the first split on, by one plain forward pass.
 
-    The pass stops at the input of the last layer, whose own work and the head nobody needs.
+    Gives the streams [n, d_in] that enter the layers `splits`, by layer, and the block inputs [n, d_out] of every
+    layer from the first of them. The pass stops at the last layer, whose own work and the head nobody needs.
     """
-    base = family_of(model).base(model)
+    family, first = family_of(model), min(splits)
+    base = family.base(model)
+    streams: dict[int, Tensor] = {}
     seen: list[Tensor] = []
 
-    def note(_: Any, args: tuple[Any, ...]) -> None:
-        seen.append(args[0][0])
+    def note(layer: Any, args: tuple[Any, ...]) -> None:
+        if first + len(seen) in splits:
+            streams[first + len(seen)] = args[0][0]
+        seen.append(family.block_input(layer, args[0])[0])
 
     def stop(_: Any, args: tuple[Any, ...]) -> None:
         raise _Enough
 
-    def run(ids: Tensor) -> list[Tensor]:
+    def run(ids: Tensor) -> Late:
         seen.clear()
         with torch.inference_mode():
             try:
                 base(input_ids=ids, use_cache=False)
             except _Enough:
-                return list(seen)
+                return dict(streams), list(seen)
         raise AssertionError("the last layer's hook did not fire")
 
     hooks = [layer.register_forward_pre_hook(note) for layer in base.layers[first:]]
@@ -196,15 +204,15 @@ def capture(
     statistics = Statistics.empty(splits, depth, family.stream_width(model.config), family.block_in_width(model.config))
     identity = _identity(model, windows, splits, sink_rows)
     done = _resume(state, statistics, identity) if state else 0
-    first, saved = min(splits), time.monotonic()
+    saved = time.monotonic()
     total = sum(map(len, windows))
     bar = tqdm(total=total, unit="tok", desc="capture", file=sys.stderr, disable=not sys.stderr.isatty())
-    with bar, late_inputs(model, first) as run:
+    with bar, late_inputs(model, splits) as run:
         bar.update(sum(map(len, windows[:done])))
         for number, ids in enumerate(windows[done:], done + 1):
-            inputs = [rows[sink_rows:] for rows in run(ids[None].to(model.device))]
-            streams = {split: inputs[split - first].cpu() for split in splits}
-            statistics.add(streams, torch.cat(inputs, dim=1).cpu())
+            entering, inputs = run(ids[None].to(model.device))
+            streams = {split: rows[sink_rows:].cpu() for split, rows in entering.items()}
+            statistics.add(streams, torch.cat([rows[sink_rows:] for rows in inputs], dim=1).cpu())
             bar.update(len(ids))
             if state and (number == len(windows) or time.monotonic() - saved >= save_seconds):
                 _save(state, statistics, identity, number)

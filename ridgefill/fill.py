@@ -29,7 +29,7 @@ def fill(
     """
 
     def filled(rows: slice) -> Heads:
-        return sweep.heads(layer, arm.predict(layer, state[:, rows]))
+        return sweep.brought(layer, sweep.predict(arm, layer, state[:, rows]))
 
     tail = Tail(
         rows=state.shape[1] - plan.prefix,
@@ -40,7 +40,9 @@ def fill(
     if again and not changes:
         return
     for part in parts(0, plan.prefix, CHUNK):
-        heads = filled(part)
+        inputs = sweep.predict(arm, layer, state[:, part])
+        heads = sweep.brought(layer, inputs)
         for change in changes:
             heads = change(part, heads)
         sweep.write(layer, part, part, heads)
+        sweep.index(layer, part, inputs)

@@ -31,13 +31,14 @@ def curves(
     family, first = family_of(model), min(ridges)
     layers = family.base(model).layers
     sums = {split: dict.fromkeys(penalties, 0.0) for split in ridges}
-    with late_inputs(model, first) as run, torch.inference_mode():
+    with late_inputs(model, ridges.keys()) as run, torch.inference_mode():
         for ids in windows:
-            inputs = [rows[sink_rows:] for rows in run(ids[None].to(model.device))]
+            streams, inputs = run(ids[None].to(model.device))
+            inputs = [rows[sink_rows:] for rows in inputs]
             written = [family.written(layers[first + i], rows[None]) for i, rows in enumerate(inputs)]
             for split, ridge in ridges.items():
                 for penalty in penalties:
-                    predicted = ridge.predict(inputs[split - first].cpu(), penalty).to(inputs[0])
+                    predicted = ridge.predict(streams[split][sink_rows:].cpu(), penalty).to(inputs[0])
                     sums[split][penalty] += sum(
                         _agreement(family.written(layers[layer], predicted[None, :, i]), written[layer - first])
                         for i, layer in enumerate(ridge.layers)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from ridgefill.errors import FillUsageError
-from ridgefill.families import family_of
+from ridgefill.families import Family, family_of
 from ridgefill.families.base import FULL
 from ridgefill.maps import Maps
 from ridgefill.prompt import Prompt
@@ -36,6 +36,15 @@ class Identity:
 
     def predict(self, layer: int, h: Tensor) -> Tensor:
         return h
+
+
+def predicted(arm: Predictor, family: Family, module: Any, layer: int, state: Tensor) -> Tensor:
+    """Block inputs [..., d] of `layer`, whose module is `module`, from the split state [..., d_in].
+
+    The identity's are what the layer itself makes of that state.
+    """
+    inputs = arm.predict(layer, state)
+    return family.block_input(module, inputs) if isinstance(arm, Identity) else inputs
 
 
 @dataclass(frozen=True)
@@ -90,9 +99,10 @@ def choose(fill: Fill, split: int | None, model: Any) -> Predictor | NoFill | No
 
 
 def check_split(config: Any, split: int) -> None:
-    """Raises FillUsageError unless there are layers below `split` and from it on."""
+    """Raises FillUsageError unless there are layers below `split` and, from it on, layers that can be filled."""
     if not 1 <= split < _layers(config):
         raise FillUsageError("the split is out of range", expected=f"1 to {_layers(config) - 1}", found=str(split))
+    family_of(config).check_split(config, split)
 
 
 def _layers(config: Any) -> int:
@@ -117,6 +127,14 @@ def make_plan(model: Any, arm: Predictor | NoFill | None, prompt: Prompt, tail: 
             "no fill needs an attention layer below the split, which knows how long the prompt was",
             expected=f"a split above {family_of(model).layer_kinds(model.config).index(FULL)}",
             found=str(arm.split),
+        )
+    family = family_of(model)
+    if isinstance(arm, NoFill) and any(map(family.indexer, family.base(model).layers[arm.split :])):
+        raise FillUsageError(
+            "no fill leaves an indexer without the columns that it pools in blocks",
+            expected="a model whose late layers read everything",
+            found=f"{family.name}, whose late layers choose",
+            hint="the identity or maps, or a longer tail beside them",
         )
     least = 2 * tail if least is None else least
     if shortest <= least:

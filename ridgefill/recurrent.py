@@ -67,10 +67,10 @@ def carry_filled(
     for part in pieces:
         first, stop = torch.searchsorted(exact, torch.tensor([part.start, part.stop])).tolist()
         own = exact[first:stop] - part.start
-        inputs, filled = _inputs(arm, layer, state[:, part], own, x[:, first:stop])
+        inputs, filled = _inputs(sweep, arm, layer, state[:, part], own, x[:, first:stop])
         padded = None if sweep.prompt.padded is None else sweep.prompt.padded[:, part]
         read, decay = sweep.carry(layer, inputs, padded)
-        out[:, first:stop] = sweep.family.finish(module, x[:, first:stop], read[:, own])
+        out[:, first:stop] = sweep.family.finish(module, x[:, first:stop], inputs[:, own], read[:, own])
         if offsets and part.stop <= prefix:
             share.add(decay, filled, padded)
         if offsets and part.stop == prefix:
@@ -79,14 +79,20 @@ def carry_filled(
     return out
 
 
-def _inputs(arm: Predictor, layer: int, state: Tensor, own: Tensor, true: Tensor) -> tuple[Tensor, Tensor]:
-    """A segment's inputs [B, n, d], predicted but for the rows `own`; and which rows are filled, bool [n]."""
+def _inputs(
+    sweep: Sweep, arm: Predictor, layer: int, state: Tensor, own: Tensor, streams: Tensor
+) -> tuple[Tensor, Tensor]:
+    """A segment's block inputs [B, n, d], predicted but for the rows `own`, which enter the layer as `streams`.
+
+    And which rows are filled, bool [n].
+    """
     filled = torch.ones(state.shape[1], dtype=torch.bool)
     filled[own] = False
     if not len(own):
-        return arm.predict(layer, state), filled
+        return sweep.predict(arm, layer, state), filled
+    true = sweep.family.block_input(sweep.base.layers[layer], streams)
     rows, inputs = filled.nonzero()[:, 0], true.new_empty(*state.shape[:2], true.shape[-1])
     inputs[:, own] = true
     if len(rows):
-        inputs[:, rows] = arm.predict(layer, state[:, rows])
+        inputs[:, rows] = sweep.predict(arm, layer, state[:, rows])
     return inputs, filled

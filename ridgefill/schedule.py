@@ -258,5 +258,5 @@ def extend(
         columns = torch.arange(length - n, length)
         # Padding stands on the left, so a shorter layer holds the last columns.
         x = sweep.through(layer, x, rows, columns, None if padded is None else padded[:, -length:])
-    logits: Tensor = model.get_output_embeddings()(sweep.base.norm(x[:, -keep:]))
+    logits: Tensor = model.get_output_embeddings()(sweep.family.leave(sweep.base, x[:, -keep:]))
     return logits

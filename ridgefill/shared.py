@@ -23,9 +23,10 @@ class Shared:
 
     @staticmethod
     def can(sweep: Sweep, split: int) -> bool:
-        """One unpadded prompt, and no recurrent layer below the split, whose state is changed in place."""
+        """One unpadded prompt, and below the split nothing but keys and values: neither states nor an indexer."""
         alone = sweep.prompt.ids.shape[0] == 1 and sweep.prompt.padded is None
-        return alone and not any(map(sweep.is_recurrent, range(split)))
+        more = (sweep.is_recurrent(layer) or sweep.is_indexed(layer) for layer in range(split))
+        return alone and not any(more)
 
     def lower(self, sweep: Sweep, split: int, watch: Watch) -> Tensor:
         """Bit by bit what `schedule.lower` gives and leaves in the cache; only layers not yet run are run."""

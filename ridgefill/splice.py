@@ -49,7 +49,8 @@ def exact_heads(model: Any, input_ids: Tensor, split: int) -> dict[int, Heads]:
     exact: dict[int, Heads] = {}
 
     def keep(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        exact[late[len(exact)]] = family.keys_values(module, args[0] if args else kwargs["hidden_states"])
+        stream = args[0] if args else kwargs["hidden_states"]
+        exact[late[len(exact)]] = family.keys_values(module, family.block_input(module, stream))
 
     hooks = [base.layers[layer].register_forward_pre_hook(keep, with_kwargs=True) for layer in late]
     try:

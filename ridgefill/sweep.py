@@ -13,6 +13,8 @@ from transformers import DynamicCache
 from ridgefill.attention import attend, received
 from ridgefill.families import family_of
 from ridgefill.families.base import RECURRENT
+from ridgefill.indexer import Choice, project
+from ridgefill.plan import Predictor, predicted
 from ridgefill.prompt import Prompt
 
 CHUNK = 1024  # rows that go through the layers together: their activations stay in the CPU's cache
@@ -36,19 +38,44 @@ class Sweep:
         self.kinds = self.family.layer_kinds(model.config)
         like = self.base.embed_tokens(prompt.ids[:, :1])
         self.angles = self.family.angles(self.base, like, prompt.positions)
+        self.column_angles = self._column_angles(like)
+        self._stepped = [0] * len(self.kinds)
+
+    def _column_angles(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """cos and sin of every column of the cache. Indexers need them: their first layer keeps the positions."""
+        indexed = [layer for layer in range(len(self.kinds)) if self.is_indexed(layer)]
+        if not indexed:
+            return self.angles
+        store, positions = self.cache.layers[indexed[0]], self.prompt.positions
+        past = store.indexer_position_ids
+        if past is not None:
+            positions = torch.cat((past[0], positions), -1)
+        store.indexer_position_ids = positions.expand(3, -1, -1)
+        return self.angles if past is None else self.family.angles(self.base, like, positions)
 
     def embed(self, rows: slice) -> Tensor:
-        """The stream [B, n, d] that enters layer 0."""
-        embedded: Tensor = self.base.embed_tokens(self.prompt.ids[:, rows])
-        return embedded
+        """The stream [B, n, d_in] that enters layer 0."""
+        return self.family.embed(self.base, self.prompt.ids[:, rows])
 
     def is_recurrent(self, layer: int) -> bool:
         """Whether the layer carries one state, instead of a column for each row."""
         return self.kinds[layer] == RECURRENT
 
+    def is_indexed(self, layer: int) -> bool:
+        """Whether an indexer chooses what each row of the layer reads."""
+        return self.family.indexer(self.base.layers[layer]) is not None
+
     def heads(self, layer: int, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys before rotary and values, each [B, n, KV, hd], of rows that enter `layer` as `x` [B, n, d]."""
-        return self.family.keys_values(self.base.layers[layer], x)
+        """Keys before rotary and values, each [B, n, KV, hd], of rows that enter `layer` as `x` [B, n, d_in]."""
+        return self.brought(layer, self.family.block_input(self.base.layers[layer], x))
+
+    def brought(self, layer: int, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """As `heads`, of rows with block inputs [B, n, d]."""
+        return self.family.keys_values(self.base.layers[layer], inputs)
+
+    def predict(self, arm: Predictor, layer: int, state: Tensor) -> Tensor:
+        """Block inputs [B, n, d] of `layer` that stand in for the true ones, from split states [B, n, d_in]."""
+        return predicted(arm, self.family, self.base.layers[layer], layer, state)
 
     def write(self, layer: int, rows: slice | Tensor, at: slice | Tensor, heads: tuple[Tensor, Tensor]) -> None:
         """Put what `rows` write into the columns `at` of a reserved layer, keys turned to their positions."""
@@ -63,25 +90,53 @@ class Sweep:
         store.lazy_initialization(like, like)
         shape = (like.shape[0], like.shape[2], length, like.shape[3])
         store.keys, store.values = like.new_empty(shape), like.new_empty(shape)
+        indexer = self.family.indexer(self.base.layers[layer])
+        if indexer is not None:
+            store.lazy_initialization_indexer(like)
+            store.indexer_keys = like.new_empty(len(like), length, indexer.index_head_dim)
+
+    def index(self, layer: int, at: slice | Tensor, inputs: Tensor) -> None:
+        """Put the indexer's raw keys of rows with block inputs [B, n, d] into columns `at`, if there is an indexer."""
+        indexer = self.family.indexer(self.base.layers[layer])
+        if indexer is not None:
+            self.cache.layers[layer].indexer_keys[:, at] = project(indexer, inputs)[1]
 
     def append(self, layer: int, rows: Tensor, heads: tuple[Tensor, Tensor]) -> int:
         """Put what `rows` write behind the layer's last column; the number of columns it then has."""
-        keys = self.family.rotate(heads[0], self._angles(rows)).transpose(1, 2)
+        keys = self._turned(heads[0], rows).transpose(1, 2)
         self.cache.update(keys, heads[1].transpose(1, 2), layer)
+        indexer = self.family.indexer(self.base.layers[layer])
+        if indexer is not None:  # their keys come when the rows go through
+            self.cache.update_indexer(keys.new_empty(len(keys), len(rows), indexer.index_head_dim), layer)
         return int(self.cache.layers[layer].keys.shape[2])
 
     def through(self, layer: int, x: Tensor, rows: Tensor, columns: Tensor, padded: Tensor | None) -> Tensor:
-        """Rows `x` [B, n, d] to the next layer's input; what they wrote stands in `columns` of the cache."""
+        """Rows `x` [B, n, d_in] to the next layer's stream; what they wrote stands in `columns` of the cache."""
         module, store, out = self.base.layers[layer], self.cache.layers[layer], torch.empty_like(x)
         for part in parts(0, len(rows), CHUNK):
-            queries = self._queries(layer, x[:, part], rows[part])
+            inputs = self.family.block_input(module, x[:, part])
+            queries = self._turned(self.family.queries(module, inputs), rows[part])
+            chosen = self._chosen(layer, inputs, rows[part], columns[part], padded)
             with record_function("attention"):
-                attended = attend(queries, store.keys, store.values, columns[part], padded)
-            out[:, part] = self.family.finish(module, x[:, part], attended)
+                attended = attend(queries, store.keys, store.values, columns[part], padded, chosen)
+            out[:, part] = self.family.finish(module, x[:, part], inputs, attended)
         return out
 
+    def _chosen(
+        self, layer: int, inputs: Tensor, rows: Tensor, columns: Tensor, padded: Tensor | None
+    ) -> Choice | None:
+        """What an indexer lets the rows read, once it has their keys; None where they read all that they see."""
+        indexer, stop = self.family.indexer(self.base.layers[layer]), int(columns[-1]) + 1
+        if indexer is None:
+            return None
+        self.index(layer, columns, inputs)
+        if stop < indexer.token_budget + indexer.compress_ratio:
+            return None
+        queries, keys = project(indexer, inputs)[0], self.cache.layers[layer].indexer_keys[:, :stop]
+        return Choice(indexer, self._turned(queries, rows), keys, self.column_angles, self.family.rotate, padded)
+
     def carry(self, layer: int, x: Tensor, padded: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The state of a recurrent layer over the next rows, at most SEGMENT, which enter it as `x` [B, n, d].
+        """The state of a recurrent layer over the next rows, at most SEGMENT, with block inputs `x` [B, n, d].
 
         padded [B, n] as in `Prompt`. Gives what the rows read, [B, n, heads, d_v], and the logarithm of the gates
         they apply, fp32 [B, n, heads].
@@ -92,11 +147,15 @@ class Sweep:
             return self.family.scan(module, self.cache.layers[layer], updates), updates.decay
 
     def step(self, layer: int, x: Tensor, padded: Tensor | None) -> Tensor:
-        """The next rows, which enter a recurrent layer as `x` [B, n, d], to the next layer's input."""
+        """The next rows, which enter a recurrent layer as `x` [B, n, d_in], to the next layer's stream."""
+        module, first = self.base.layers[layer], self._stepped[layer]
+        self._stepped[layer] += x.shape[1]
+        x = self.family.lexical(module, x, self.prompt.ids[:, first : self._stepped[layer]], self.cache, padded)
         out = torch.empty_like(x)
         for part in parts(0, x.shape[1], SEGMENT):
-            read, _ = self.carry(layer, x[:, part], None if padded is None else padded[:, part])
-            out[:, part] = self.family.finish(self.base.layers[layer], x[:, part], read)
+            inputs = self.family.block_input(module, x[:, part])
+            read, _ = self.carry(layer, inputs, None if padded is None else padded[:, part])
+            out[:, part] = self.family.finish(module, x[:, part], inputs, read)
         return out
 
     def every(self, layer: int, part: slice, x: Tensor) -> Tensor:
@@ -112,11 +171,13 @@ class Sweep:
 
         hidden [B, N]: columns that the rows do not see; themselves they always do.
         """
-        keys = self.cache.layers[layer].keys
-        return received(self._queries(layer, x, rows), keys, rows, hidden)
+        module, keys = self.base.layers[layer], self.cache.layers[layer].keys
+        inputs = self.family.block_input(module, x)
+        chosen = self._chosen(layer, inputs, rows, rows, hidden)
+        return received(self._turned(self.family.queries(module, inputs), rows), keys, rows, hidden, chosen)
 
-    def _queries(self, layer: int, x: Tensor, rows: Tensor) -> Tensor:
-        return self.family.rotate(self.family.queries(self.base.layers[layer], x), self._angles(rows))
+    def _turned(self, heads: Tensor, rows: Tensor) -> Tensor:
+        return self.family.rotate(heads, self._angles(rows))
 
     def _angles(self, rows: slice | Tensor) -> tuple[Tensor, Tensor]:
         cos, sin = self.angles

@@ -22,7 +22,7 @@ from ridgefill.errors import FillUsageError
 from ridgefill.families import family_of
 from ridgefill.families.base import RECURRENT
 from ridgefill.maps import Maps
-from ridgefill.plan import Predictor, choose
+from ridgefill.plan import Predictor, choose, predicted
 from ridgefill.sweep import parts
 from ridgefill.texts import digests
 
@@ -128,11 +128,11 @@ def _filling_states(model: Any, arm: Any, cache: Any, late: Sequence[int]) -> It
         state[:] = [args[0]]
 
     def carry(layer: int, module: Any, true: Tensor) -> None:
-        store, predicted = cache.layers[layer], arm.predict(layer, state[0])
+        store, inputs = cache.layers[layer], predicted(arm, family, module, layer, state[0])
         if not store.has_previous_state[0]:
             first = slice(0, getattr(arm, "sink_rows", 0))
-            predicted[:, first] = true[:, first]
-        family.scan(module, store, family.updates(module, predicted, None))
+            inputs[:, first] = family.block_input(module, true[:, first])
+        family.scan(module, store, family.updates(module, inputs, None))
 
     hooks = [base.layers[arm.split].register_forward_pre_hook(note)]
     hooks += [

@@ -13,10 +13,11 @@ from ridgefill.families.dense import Dense
 from ridgefill.families.llama import Llama
 from ridgefill.families.qwen3 import Qwen3
 from ridgefill.families.qwen3_5 import Qwen35
+from ridgefill.families.qwen4_exp import Qwen4Exp
 
 __all__ = ["FAMILIES", "Dense", "Family", "family_of"]
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (Llama(), Qwen3(), Qwen35())}
+FAMILIES: dict[str, Family] = {family.name: family for family in (Llama(), Qwen3(), Qwen35(), Qwen4Exp())}
 _OF_TYPE = {kind: family for family in FAMILIES.values() for kind in family.model_types}
 
 

@@ -25,7 +25,10 @@ class Updates:
 
 
 class Family(ABC):
-    """One architecture. B batch, n rows, d stream width, H query heads, KV key heads of width hd."""
+    """One architecture. B batch, n rows, H query heads, KV key heads of width hd.
+
+    A layer is entered by its stream [B, n, d_in] and works on its block input [B, n, d]: the same in most families.
+    """
 
     name: str  # the family's name in map folders and, unless `model_types` says otherwise, the config's `model_type`
 
@@ -52,13 +55,29 @@ class Family(ABC):
     def block_in_width(self, config: Any) -> int:
         """d_out: the width of the input of a late layer, which the maps predict."""
 
+    def embed(self, base: Any, ids: Tensor) -> Tensor:
+        """The stream [B, n, d_in] that tokens [B, n] enter layer 0 with."""
+        return base.embed_tokens(ids)  # type: ignore[no-any-return]
+
+    def lexical(self, layer: Any, stream: Tensor, ids: Tensor, cache: Any, padded: Tensor | None) -> Tensor:
+        """The stream with what a recurrent layer adds to it from the next tokens [B, n] themselves, if it does."""
+        return stream
+
+    def block_input(self, layer: Any, stream: Tensor) -> Tensor:
+        """The block input [B, n, d] that the layer makes of the stream it is entered by."""
+        return stream
+
     @abstractmethod
     def keys_values(self, layer: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys before rotary and values, each [B, n, KV, hd], of rows that enter as `x` [B, n, d]."""
+        """Keys before rotary and values, each [B, n, KV, hd], of rows with block inputs `x` [B, n, d]."""
 
     @abstractmethod
     def queries(self, layer: Any, x: Tensor) -> Tensor:
-        """Queries before rotary, [B, n, H, hd], of rows that enter the layer as `x` [B, n, d]."""
+        """Queries before rotary, [B, n, H, hd], of rows with block inputs `x` [B, n, d]."""
+
+    def indexer(self, layer: Any) -> Any | None:
+        """The module that chooses which columns each row of an attention layer reads; None where it reads all."""
+        return None
 
     @abstractmethod
     def angles(self, base: Any, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -69,14 +88,18 @@ class Family(ABC):
         """Queries or keys [B, n, heads, hd] turned to their positions."""
 
     @abstractmethod
-    def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
-        """After attention: `attended` [B, n, H, hd] and the layer input `x` to the output, both [B, n, d].
+    def finish(self, layer: Any, stream: Tensor, x: Tensor, attended: Tensor) -> Tensor:
+        """After attention: the stream, the block input `x` and `attended` [B, n, H, hd] to the next layer's stream.
 
         Of a recurrent layer `attended` is what `scan` gave for these rows.
         """
 
+    def leave(self, base: Any, stream: Tensor) -> Tensor:
+        """What the language-model head reads, [B, n, d], of the stream behind the last layer."""
+        return base.norm(stream)  # type: ignore[no-any-return]
+
     def updates(self, layer: Any, x: Tensor, padded: Tensor | None) -> Updates:
-        """What rows that enter a recurrent layer as `x` [B, n, d] bring to its state; padded [B, n] bring nothing."""
+        """What rows with block inputs `x` [B, n, d] bring to a recurrent layer's state; padded [B, n] bring nothing."""
         raise NotImplementedError(f"{self.name} has no recurrent layer")
 
     def scan(self, layer: Any, store: Any, updates: Updates) -> Tensor:
@@ -87,8 +110,11 @@ class Family(ABC):
         raise NotImplementedError(f"{self.name} has no recurrent layer")
 
     def written(self, layer: Any, x: Tensor) -> tuple[Tensor, ...]:
-        """What rows that enter a layer as `x` write or bring to its cache, each [B, n, heads, width]."""
+        """What rows with block inputs `x` write or bring to a layer's cache, each [B, n, heads, width]."""
         return self.keys_values(layer, x)
 
     def check(self, config: Any) -> None:  # noqa: B027 - most families have no variant to refuse
         """Refuse, with FillUsageError, a variant of the architecture that this family cannot run."""
+
+    def check_split(self, config: Any, split: int) -> None:  # noqa: B027 - most families can be split anywhere
+        """Refuse, with FillUsageError, a split above which a layer needs what filled rows do not have."""

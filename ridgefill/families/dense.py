@@ -27,14 +27,18 @@ class Dense(Family):
         return int(config.hidden_size)
 
     def keys_values(self, layer: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-        attention, normed = layer.self_attn, layer.input_layernorm(x)
+        attention, normed = layer.self_attn, self.normed(layer, x)
         keys = self._heads(attention.k_proj(normed), attention)
         values = self._heads(attention.v_proj(normed), attention)
         return self.norm_keys(attention, keys), values
 
     def queries(self, layer: Any, x: Tensor) -> Tensor:
         attention = layer.self_attn
-        return self.norm_queries(attention, self._heads(attention.q_proj(layer.input_layernorm(x)), attention))
+        return self.norm_queries(attention, self._heads(attention.q_proj(self.normed(layer, x)), attention))
+
+    def normed(self, layer: Any, x: Tensor) -> Tensor:
+        """What the projections of a layer read of a block input [B, n, d]."""
+        return layer.input_layernorm(x)  # type: ignore[no-any-return]
 
     def norm_keys(self, attention: Any, keys: Tensor) -> Tensor:
         """Keys [B, n, KV, hd] as the architecture normalises them before rotary: here not at all."""
@@ -53,9 +57,13 @@ class Dense(Family):
         first, second = heads.chunk(2, dim=-1)
         return heads * cos + torch.cat((-second, first), dim=-1) * sin
 
-    def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
-        x = x + layer.self_attn.o_proj(attended.flatten(-2))
-        return x + layer.mlp(layer.post_attention_layernorm(x))  # type: ignore[no-any-return]
+    def finish(self, layer: Any, stream: Tensor, x: Tensor, attended: Tensor) -> Tensor:
+        stream = stream + self.mixed(layer, x, attended)
+        return stream + layer.mlp(layer.post_attention_layernorm(stream))  # type: ignore[no-any-return]
+
+    def mixed(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
+        """What attention adds to the stream, [B, n, d], of what rows with block inputs `x` have read."""
+        return layer.self_attn.o_proj(attended.flatten(-2))  # type: ignore[no-any-return]
 
     def check(self, config: Any) -> None:
         sliding = [kind for kind in getattr(config, "layer_types", None) or [] if kind != "full_attention"]

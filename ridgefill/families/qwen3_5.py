@@ -9,7 +9,7 @@ A Gated DeltaNet layer has no cache of rows: a convolution over the last rows an
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,6 @@ from ridgefill.errors import FillUsageError
 from ridgefill.families.base import FULL, RECURRENT, Updates
 from ridgefill.families.qwen3 import Qwen3
 
-KINDS = {"full_attention": FULL, "linear_attention": RECURRENT}
 ROTARY = ("default", "linear", "dynamic", "yarn")
 
 
@@ -28,6 +27,7 @@ class Qwen35(Qwen3):
 
     name = "qwen3_5"
     gated = True
+    kinds: ClassVar = {"full_attention": FULL, "linear_attention": RECURRENT}  # the config's words
 
     @property
     def model_types(self) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ class Qwen35(Qwen3):
         return model.model
 
     def layer_kinds(self, config: Any) -> list[str]:
-        return [KINDS[kind] for kind in config.get_text_config().layer_types]
+        return [self.kinds[kind] for kind in config.get_text_config().layer_types]
 
     def stream_width(self, config: Any) -> int:
         return int(config.get_text_config().hidden_size)
@@ -53,7 +53,7 @@ class Qwen35(Qwen3):
         return self.stream_width(config)
 
     def queries(self, layer: Any, x: Tensor) -> Tensor:
-        queries, _ = self._gated(layer.self_attn, layer.input_layernorm(x))
+        queries, _ = self._gated(layer.self_attn, self.normed(layer, x))
         return self.norm_queries(layer.self_attn, queries)
 
     def angles(self, base: Any, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
@@ -65,20 +65,19 @@ class Qwen35(Qwen3):
         turned = angles[0].shape[-1]
         return torch.cat((super().rotate(heads[..., :turned], angles), heads[..., turned:]), dim=-1)
 
-    def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
-        normed = layer.input_layernorm(x)
+    def mixed(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
+        normed = self.normed(layer, x)
         if hasattr(layer, "linear_attn"):
             net = layer.linear_attn
             gate = net.in_proj_z(normed).view(attended.shape)
-            mixed = net.out_proj(net.norm(attended.flatten(0, -2), gate.flatten(0, -2)).view(gate.shape).flatten(-2))
-        else:
-            _, gate = self._gated(layer.self_attn, normed)
-            mixed = layer.self_attn.o_proj(attended.flatten(-2) * gate.flatten(-2).sigmoid())
-        x = x + mixed
-        return x + layer.mlp(layer.post_attention_layernorm(x))  # type: ignore[no-any-return]
+            read = net.norm(attended.flatten(0, -2), gate.flatten(0, -2)).view(gate.shape)
+            return net.out_proj(read.flatten(-2))  # type: ignore[no-any-return]
+        _, gate = self._gated(layer.self_attn, normed)
+        gated = attended.flatten(-2) * gate.flatten(-2).sigmoid()
+        return layer.self_attn.o_proj(gated)  # type: ignore[no-any-return]
 
     def updates(self, layer: Any, x: Tensor, padded: Tensor | None) -> Updates:
-        net, normed = layer.linear_attn, layer.input_layernorm(x)
+        net, normed = layer.linear_attn, self.normed(layer, x)
         if padded is not None:
             normed = normed.masked_fill(padded[..., None], 0)
         return Updates(
@@ -113,16 +112,18 @@ class Qwen35(Qwen3):
     def written(self, layer: Any, x: Tensor) -> tuple[Tensor, ...]:
         if not hasattr(layer, "linear_attn"):
             return self.keys_values(layer, x)
-        net, normed = layer.linear_attn, layer.input_layernorm(x)
+        net, normed = layer.linear_attn, self.normed(layer, x)
         gates = (net.in_proj_a(normed)[..., None, :], net.in_proj_b(normed)[..., None, :])
         return *self._heads_of(net, net.in_proj_qkv(normed)), *gates
 
     def check(self, config: Any) -> None:
         text = config.get_text_config()
-        unknown = sorted(set(text.layer_types) - set(KINDS))
+        unknown = sorted(set(text.layer_types) - set(self.kinds))
         if unknown:
             raise FillUsageError(
-                f"this {self.name} model has layers of an unknown kind", expected=", ".join(KINDS), found=unknown[0]
+                f"this {self.name} model has layers of an unknown kind",
+                expected=", ".join(self.kinds),
+                found=unknown[0],
             )
         kind = (text.rope_parameters or {}).get("rope_type")
         if kind not in ROTARY:

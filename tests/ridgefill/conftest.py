@@ -16,13 +16,18 @@ from transformers import (
     Qwen3_5TextConfig,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen4ExpTextConfig,
 )
+from transformers.models.qwen4_exp.modeling_qwen4_exp import Qwen4ExpForCausalLM
+
+from ridgefill.families import family_of
 
 DENSE = ("llama", "qwen3")
 CONFIGS = {
     "llama": (LlamaConfig, LlamaForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
     "qwen3_5": (Qwen3_5TextConfig, Qwen3_5ForCausalLM),
+    "qwen4_exp": (Qwen4ExpTextConfig, Qwen4ExpForCausalLM),
 }
 SIZES = {
     "vocab_size": 97,
@@ -49,6 +54,21 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
         "linear_key_head_dim": 32,
         "linear_value_head_dim": 12,
     }
+}
+OWN_SIZES["qwen4_exp"] = OWN_SIZES["qwen3_5"] | {
+    "hc_count": 4,
+    "hc_lowrank": 12,
+    "num_experts": 6,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16,
+    "shared_expert_intermediate_size": 24,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": 0.25},
+    # 6 blocks of 4 rows and what is behind: from 28 rows on a choice is made.
+    "indexer_n_heads": 2,
+    "indexer_kv_heads": 1,
+    "indexer_head_dim": 12,
+    "indexer_budget": 24,
+    "indexer_compress_ratio": 4,
 }
 MEMORY = (4.0, 60.0, 1_000.0, 20_000.0)  # tokens that each head of a recurrent layer remembers
 
@@ -80,12 +100,14 @@ def remember(model: Any) -> None:
     for name, weight in model.named_parameters():
         if name.endswith(("q_norm.weight", "k_norm.weight")):
             weight.normal_(0, 0.1)  # as initialised every key has the same length
+    # What a layer reads of that number: the norm makes it 5.5, the mix of four streams about half of that.
+    common = 8 if hasattr(model.model, "norm") else 4
     for net in (layer.linear_attn for layer in model.model.layers if hasattr(layer, "linear_attn")):
         net.dt_bias.fill_(1.0)
         rates = 1 / torch.tensor(MEMORY).repeat(len(net.A_log) // len(MEMORY))
         net.A_log.copy_((rates / torch.nn.functional.softplus(net.dt_bias)).log())
         net.in_proj_a.weight.mul_(0.2)
-        net.in_proj_b.weight[:, 0] = rates.log() / 8
+        net.in_proj_b.weight[:, 0] = rates.log() / common
 
 
 @pytest.fixture(scope="session")
@@ -129,10 +151,13 @@ class Oracle:
             positions = None if mask is None else (mask.cumsum(1) - 1).clamp(min=0)
             out = model(ids, attention_mask=mask, position_ids=positions, output_hidden_states=True)
         self.inputs, self.logits = out.hidden_states, out.logits
+        self.family = family_of(model)
+        self.layers = self.family.base(model).layers
 
     def predict(self, layer: int, h: torch.Tensor) -> torch.Tensor:
         nearest = torch.cdist(h, self.inputs[self.split]).argmin(-1)
-        return torch.stack([self.inputs[layer][b, rows] for b, rows in enumerate(nearest)])
+        streams = torch.stack([self.inputs[layer][b, rows] for b, rows in enumerate(nearest)])
+        return self.family.block_input(self.layers[layer], streams)
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ def test_several_splits_share_one_forward_pass_that_stops_early(model: Any) -> N
 def test_hooks_are_gone_afterwards_also_after_a_failure(model: Any) -> None:
     ids = windows(1)[0][None]
     before = model(ids).logits
-    with pytest.raises(RuntimeError, match="indices"), late_inputs(model, 2) as run:
+    with pytest.raises(RuntimeError, match="indices"), late_inputs(model, [2]) as run:
         run(ids.float())
     assert torch.equal(model(ids).logits, before)
 

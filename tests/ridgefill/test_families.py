@@ -11,6 +11,7 @@ from transformers import DynamicCache, GPT2Config
 from ridgefill.errors import FillUsageError
 from ridgefill.families import FAMILIES, family_of
 from ridgefill.families.base import FULL, RECURRENT, Family
+from ridgefill.indexer import Choice, project
 
 
 @pytest.mark.parametrize("changes", [{}, {"attention_bias": True}])
@@ -26,17 +27,25 @@ def test_contract(name: str, changes: dict[str, Any], tiny: Any, prompt: torch.T
     assert len(kinds) == len(base.layers)
     number = kinds.index(FULL, 2)
     layer, x, cached = base.layers[number], out.hidden_states[number], out.cache.layers[number]
-    assert x.shape[-1] == family.stream_width(model.config) == family.block_in_width(model.config)
+    stream, x = x, family.block_input(layer, x)
+    assert stream.shape[-1] == family.stream_width(model.config)
+    assert x.shape[-1] == family.block_in_width(model.config)
     angles = family.angles(base, x, torch.arange(prompt.shape[1])[None])
     keys, values = family.keys_values(layer, x)
     assert torch.equal(family.rotate(keys, angles).transpose(1, 2), cached.keys)
     assert torch.equal(values.transpose(1, 2), cached.values)
     assert all(torch.equal(mine, theirs) for mine, theirs in zip(family.written(layer, x), (keys, values), strict=True))
     queries = family.rotate(family.queries(layer, x), angles).transpose(1, 2)
+    chosen, indexer = None, family.indexer(layer)
+    if indexer is not None:
+        asks, raw = project(indexer, x)
+        assert torch.equal(raw, cached.indexer_keys)
+        choice = Choice(indexer, family.rotate(asks, angles), raw, angles, family.rotate, None)
+        chosen = choice(slice(None), torch.arange(prompt.shape[1]))[:, None]
     attended = torch.nn.functional.scaled_dot_product_attention(
-        queries, cached.keys, cached.values, is_causal=True, enable_gqa=True
+        queries, cached.keys, cached.values, attn_mask=chosen, is_causal=chosen is None, enable_gqa=True
     )
-    assert torch.equal(family.finish(layer, x, attended.transpose(1, 2)), out.hidden_states[number + 1])
+    assert torch.equal(family.finish(layer, stream, x, attended.transpose(1, 2)), out.hidden_states[number + 1])
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
@@ -47,7 +56,8 @@ def test_contract_of_recurrent_layers(name: str, tiny: Any, prompt: torch.Tensor
     base, kinds = family.base(model), family.layer_kinds(model.config)
     out = model(prompt, output_hidden_states=True)
     for number, kind in enumerate(kinds):
-        layer, x = base.layers[number], out.hidden_states[number]
+        layer, stream = base.layers[number], out.hidden_states[number]
+        x = family.block_input(layer, stream)
         assert kind in (FULL, RECURRENT)
         if kind == FULL:
             with pytest.raises((NotImplementedError, AttributeError)):
@@ -62,7 +72,7 @@ def test_contract_of_recurrent_layers(name: str, tiny: Any, prompt: torch.Tensor
         assert torch.equal(mine.conv_states[0], own.conv_states[0])
         assert all(part.shape[:2] == x.shape[:2] for part in family.written(layer, x))
         if number + 1 < len(kinds):  # the last hidden state is past the final norm
-            assert torch.equal(family.finish(layer, x, read), out.hidden_states[number + 1])
+            assert torch.equal(family.finish(layer, stream, x, read), out.hidden_states[number + 1])
 
 
 def test_every_family_has_a_tiny_model(tiny: Any) -> None:
