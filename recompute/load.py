@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ from recompute.reported import (
     references,
 )
 from recompute.spec import Spec, merged
-from runs.crosscheck import nearest
+from runs.crosscheck import nearest, problems
 
 M = TypeVar("M", bound=Part)
 SECTIONS = ("data", "value", "table", "cite", "relation", "plot")
@@ -146,7 +146,8 @@ class _Reader:
         try:
             return model.model_validate(table)
         except ValidationError as error:
-            for place, problem in _problems(error, known or set(model.model_fields)):
+            for path, problem in problems(error, known or set(model.model_fields)):
+                place = str(path[0]) if path else ""
                 self.fault((*key, place), f"{about}: {place}" if place else about, problem)
             return None
 
@@ -197,7 +198,8 @@ class _Reader:
         try:
             spec = Spec.model_validate(fields)
         except ValidationError as error:
-            for place, problem in _problems(error, known):
+            for path, problem in problems(error, known):
+                place = str(path[0]) if path else ""
                 stated = next((at for at, layer in reversed(layers) if place in layer), key)
                 self.fault((*stated, place), f"{about}: {place}" if place else about, problem)
             return None
@@ -246,21 +248,6 @@ def known_ids(reported: Reported) -> tuple[set[str], tuple[str, ...]]:
             for column, down in table.columns.items():
                 known.update(cell_ids(table.id, row, column, len(table.layered({}, across, down))))
     return known, tuple(open_ended)
-
-
-def _problems(error: ValidationError, known: set[str]) -> Iterator[tuple[str, str]]:
-    """(key, what is wrong with it) of a refused table, each key once."""
-    told: dict[str, str] = {}
-    for fault in error.errors(include_url=False, include_context=False, include_input=False):
-        place = str(fault["loc"][0]) if fault["loc"] else ""
-        if fault["type"] == "extra_forbidden":
-            problem = "unknown key" + nearest(place, known)
-        elif fault["type"] == "missing":
-            problem = "is missing"
-        else:
-            problem = fault["msg"].removeprefix("Value error, ")
-        told.setdefault(place, problem)
-    yield from told.items()
 
 
 def _is_element(key: Key) -> bool:

@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
 from ledger.errors import EnvironmentProblem, UsageProblem
 from ledger.toml_lines import Path
 from runs import engines
@@ -81,3 +83,24 @@ def nearest(name: str, known: set[str]) -> str:
     """The known name that was meant, or all of them."""
     near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.5)
     return f", did you mean {near[0]!r}?" if near else f"; known: {', '.join(sorted(known)) or 'none'}"
+
+
+def problems(error: ValidationError, known: set[str]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """(path, what is wrong) of a table that a model refused, each of its keys once; it may have those of `known`."""
+    told = set()
+    for fault in error.errors(include_url=False, include_context=False, include_input=False):
+        key = fault["loc"][:1]
+        if key in told:
+            continue
+        told.add(key)
+        if fault["type"] == "extra_forbidden":
+            yield fault["loc"], unknown(str(key[0]), known)
+        elif fault["type"] == "missing":
+            yield fault["loc"], "is missing"
+        else:
+            yield fault["loc"], fault["msg"].removeprefix("Value error, ")
+
+
+def unknown(key: str, known: set[str]) -> str:
+    """That no key is called so, and which was meant."""
+    return "unknown key" + nearest(key, known)

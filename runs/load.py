@@ -13,7 +13,7 @@ from ledger.errors import Faults, UsageProblem
 from ledger.events.base import Part
 from ledger.toml_lines import key_lines, line_of
 from runs import grid
-from runs.crosscheck import cross_check, nearest
+from runs.crosscheck import cross_check, problems, unknown
 from runs.study import Arm, Build, Input, Study
 from runs.tasks import task_class
 from runs.tasks.base import Task
@@ -66,7 +66,7 @@ class _Reader:
 
     def study(self) -> Study | None:
         for key in self.tables.keys() - _TOP:
-            self.fault((key,), _unknown(key, _TOP))
+            self.fault((key,), unknown(key, _TOP))
         parts: dict[str, Any] = {name: self._section(name, model) for name, model in _SECTIONS.items()}
         parts["arms"] |= self._grids(parts["arms"])
         parts["tasks"] = self._tasks()
@@ -85,19 +85,8 @@ class _Reader:
         try:
             return model.model_validate(table)
         except ValidationError as error:
-            told = set()
-            for fault in error.errors(include_url=False, include_context=False, include_input=False):
-                place = fault["loc"][:1]
-                if place in told:
-                    continue
-                told.add(place)
-                if fault["type"] == "extra_forbidden":
-                    problem = _unknown(str(place[0]), set(model.model_fields))
-                elif fault["type"] == "missing":
-                    problem = "is missing"
-                else:
-                    problem = fault["msg"].removeprefix("Value error, ")
-                self.fault((*path, *fault["loc"]), problem)
+            for place, problem in problems(error, set(model.model_fields)):
+                self.fault((*path, *place), problem)
             return None
 
     def _tables_of(self, section: str) -> dict[str, Any]:
@@ -157,7 +146,3 @@ class _Reader:
             ) is not None:
                 found[name] = read
         return found
-
-
-def _unknown(key: str, known: set[str]) -> str:
-    return "unknown key" + nearest(key, known)
