@@ -10,6 +10,7 @@ from runs.engines.base import Engine
 # name -> (module:attribute, what installs it)
 REGISTRY: dict[str, tuple[str, str]] = {
     "reference": ("runs.engines.reference:ENGINE", "pip install 'ridgefill[fill]'"),
+    "llamacpp": ("runs.engines.llamacpp:ENGINE", "pip install 'ridgefill[llamacpp]'"),
     "toy": ("runs.engines.toy:ENGINE", ""),
 }
 

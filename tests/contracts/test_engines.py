@@ -29,6 +29,8 @@ from runs.study import Arm
 
 TEXT = "The quick brown fox jumps over the lazy dog, and the dog does not mind. " * 3
 EXACT = {"model": "m"}
+# What an engine must be told to answer for arms that fill.
+FLAGS: dict[str, dict[str, Any]] = {"llamacpp": {"prefill": "handoff", "threads": 1}}
 FILLS: list[dict[str, Any]] = [
     {"fill": "no-fill", "split": 2, "tail": 8},
     {"fill": "identity", "split": 2, "tail": 8},
@@ -63,6 +65,46 @@ def tiny_model(folder: Path) -> None:
     LlamaForCausalLM(config).save_pretrained(folder)
 
 
+def tiny_gguf(folder: Path, file: Path) -> None:
+    """The tiny model of a transformers folder as llama.cpp has it, in fp32: its heads rotate pairs, not halves."""
+    gguf = pytest.importorskip("gguf")
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+    config, writer = model.config, gguf.GGUFWriter(file, "llama")
+    heads = {"q": config.num_attention_heads, "k": config.num_key_value_heads}
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(heads["q"])
+    writer.add_head_count_kv(heads["k"])
+    writer.add_rope_dimension_count(config.head_dim)
+    writer.add_rope_freq_base(10_000.0)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    # A file without a merge cannot be written: the last byte, which no text here has, makes room for one.
+    writer.add_token_list([*sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)[:-1], "qz"])
+    writer.add_token_merges(["q z"])
+    writer.add_token_types([3] + [1] * (config.vocab_size - 1))
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(0)
+    writer.add_add_bos_token(False)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.num_hidden_layers)
+    for name, weight in model.state_dict().items():
+        known = names.get_name(name, try_suffixes=(".weight",))
+        for part, count in heads.items():
+            if name.endswith(f"{part}_proj.weight") and "attn" in name:
+                weight = weight.unflatten(0, (count, 2, -1)).transpose(1, 2).flatten(0, 2)
+        writer.add_tensor(known, weight.contiguous().numpy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def _tiny_maps(model: Path, folder: Path) -> None:
     import ridgefill
     from ridgefill.sources import load, parse_dtype
@@ -80,15 +122,32 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         model.write_bytes(b"weights")
     else:
         tiny_model(model)
+    if request.param == "llamacpp":
+        pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed: pip install 'ridgefill[llamacpp]'")
+        tiny_gguf(model, model := model.with_suffix(".gguf"))
+    if request.param != "toy":
         _tiny_maps(model, maps["s2"])
     engine = engines.engine(request.param)
-    session = engine.open(Opening(f"path:{model}", model, maps, "fp32", {}))
+    session = engine.open(Opening(f"path:{model}", model, maps, "fp32", FLAGS.get(request.param, {})))
     yield engine, session
     session.close()
 
 
 def _arm(engine: Any, **changes: Any) -> Arm:
-    return Arm(**{"engine": engine.name, **EXACT, **changes})
+    return Arm(**{"engine": engine.name, "flags": FLAGS.get(engine.name, {}), **EXACT, **changes})
+
+
+def _fills(engine: Any) -> list[dict[str, Any]]:
+    """The exact arm and those that the engine takes."""
+    return [fill for fill in ({}, *FILLS) if not engine.check(_arm(engine, **fill))]
+
+
+def _take(engine: Any, fill: dict[str, Any]) -> Arm:
+    """An arm, or a skip that says why the engine does not take it."""
+    arm = _arm(engine, **fill)
+    if why := engine.check(arm):
+        pytest.skip(why)
+    return arm
 
 
 def _request(session: Opened, follow: int = 10) -> Score:
@@ -106,8 +165,8 @@ def test_it_says_what_it_is(opened: Any) -> None:
 
 def test_it_judges_an_arm_before_it_is_opened(opened: Any) -> None:
     engine, _ = opened
-    for fill in ({}, *FILLS):
-        assert engine.check(_arm(engine, **fill)) == ""
+    assert {} in _fills(engine)
+    assert FILLS[-1] in _fills(engine)
     assert "surprise" in engine.check(_arm(engine, flags={"surprise": 1}))
 
 
@@ -123,7 +182,7 @@ def test_its_build_is_the_same_twice_and_names_the_engine(opened: Any) -> None:
 def test_scores_are_losses_of_the_tokens_asked_and_the_same_twice(opened: Any, fill: dict[str, Any]) -> None:
     engine, session = opened
     request = _request(session)
-    arm, exact = _arm(engine, **fill), _arm(engine)
+    arm, exact = _take(engine, fill), _arm(engine)
     answer = session.score(arm, request, exact)
     assert answer == session.score(arm, request, exact)
     assert answer.tokens == request.tokens[50:]
@@ -166,7 +225,7 @@ def test_a_loss_depends_on_nothing_after_it(opened: Any) -> None:
 @pytest.mark.parametrize("fill", [{}, *FILLS], ids=lambda fill: fill.get("fill", "exact"))
 def test_generation_is_greedy_and_within_its_limit(opened: Any, fill: dict[str, Any]) -> None:
     engine, session = opened
-    arm = _arm(engine, **fill)
+    arm = _take(engine, fill)
     request = _request(session)
     made = session.generate(arm, Generate(request.tokens[:50], 6))
     assert made.tokens == session.generate(arm, Generate(request.tokens[:50], 6)).tokens
@@ -183,7 +242,7 @@ def test_the_baselines_own_continuation_is_scored_by_every_arm(opened: Any) -> N
     engine, session = opened
     prompt, exact = _request(session).tokens[:50], _arm(engine)
     made = session.generate(exact, Generate(prompt, 6)).tokens
-    for fill in ({}, *FILLS):
+    for fill in _fills(engine):
         answer = session.score(_arm(engine, **fill), Score(prompt, 50, greedy=6), exact)
         assert answer.tokens == made
         assert len(answer.same) == len(made)
@@ -197,7 +256,7 @@ def test_a_cut_prompt_is_the_baselines_alone(opened: Any) -> None:
     engine, session = opened
     exact, whole = _arm(engine), _request(session)
     cut = Score(whole.tokens, whole.prompt, cut=8)
-    answers = [session.score(_arm(engine, **fill), cut, exact) for fill in ({}, *FILLS)]
+    answers = [session.score(_arm(engine, **fill), cut, exact) for fill in _fills(engine)]
     own = session.score(exact, whole, None).losses
     short = session.score(exact, Score(whole.tokens[42:], 8), None).losses
     assert {answer.baseline for answer in answers} == {own}
@@ -207,6 +266,8 @@ def test_a_cut_prompt_is_the_baselines_alone(opened: Any) -> None:
 
 def test_only_the_exact_arm_is_equivalent(opened: Any) -> None:
     engine, session = opened
+    if EQUIVALENCE not in engine.capabilities:
+        pytest.skip(f"{engine.name} does not say that it can")
     request = Equivalence(_request(session).tokens)
     answers = [session.equivalence(_arm(engine, **fill), request) for fill in ({"tail": 8}, *FILLS)]
     assert [answer.identical for answer in answers] == [True, False, False, False]

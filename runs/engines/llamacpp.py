@@ -1,0 +1,247 @@
+"""llamacpp: llama.cpp in this process, on a GGUF; it prefills itself, or goes on from a cache that PyTorch made."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from ledger.errors import EnvironmentProblem, UsageProblem
+from ledger.events import one_line
+from provenance.builds import llamacpp_build
+from provenance.pins import Pin, build_pin
+from runs.engines import llamacpp_installed, reference
+from runs.engines.base import (
+    COMPARE,
+    GENERATE,
+    PREFILL,
+    SCORE,
+    Answer,
+    Equivalence,
+    Generate,
+    Opened,
+    Opening,
+    Prefill,
+    Score,
+)
+from runs.engines.llamacpp_flags import Flags, Room
+from runs.study import Arm
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
+    from runs.engines.llamacpp_context import Context
+
+    Rows = NDArray[float64]
+
+
+class LlamaCpp:
+    """The engine. Its flags are those of `llamacpp_flags.Flags`; it has no way to show a whole cache as its own."""
+
+    name = "llamacpp"
+    about = f"llamacpp: llama.cpp of llama-cpp-python {llamacpp_installed.VERSION}, in this process"
+    packages = ("ridgefill",)
+    capabilities = frozenset({SCORE, GENERATE, PREFILL, COMPARE})
+
+    def check(self, arm: Arm) -> str:
+        try:
+            flags = Flags.model_validate(dict(arm.flags))
+        except ValidationError as wrong:
+            return f"flags: {one_line(wrong)}"
+        if flags.prefill == "own":
+            if arm.fill != "exact":
+                return f'fill = "{arm.fill}" needs flags = {{ prefill = "handoff" }}: llama.cpp itself fills nothing'
+            return "" if arm.dtype == "fp32" else "its weights are the GGUF's: leave dtype out, or hand the cache over"
+        if arm.fill == "no-fill":
+            return "llama.cpp has rows for every layer, so what no-fill leaves cannot be handed over"
+        return reference.ENGINE.check(arm.model_copy(update={"flags": {}}))
+
+    def open(self, opening: Opening) -> Opened:
+        archive = llamacpp_installed.check_installed()
+        try:
+            return OpenedLlamaCpp(opening, archive)
+        except ImportError as missing:
+            raise EnvironmentProblem(
+                f"the llamacpp engine cannot be opened: {missing}",
+                hint=f"{llamacpp_installed.INSTALL}; a handoff needs ridgefill[fill] too",
+            ) from None
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a baseline answered: all tokens, log-probabilities [follow, vocabulary], its losses, those of a cut one."""
+
+    asked: tuple[Arm, Score]
+    tokens: tuple[int, ...]
+    rows: Rows
+    losses: tuple[float, ...]
+    cut: tuple[float, ...]
+
+
+class OpenedLlamaCpp:
+    """A GGUF in memory, a context for each set of flags, and PyTorch's copy of the model where that prefills."""
+
+    def __init__(self, opening: Opening, archive: str) -> None:
+        from runs.engines.llamacpp_context import Model
+
+        self._opening, self._archive = opening, archive
+        self._flags = Flags.model_validate(dict(opening.flags))
+        self._model = Model(opening.model)
+        self._contexts: dict[Room, Context] = {}
+        self._torch: Any = None
+        self._baseline: _Known | None = None
+        self._warm: list[tuple[Arm, int]] = []
+        context = self._context(self._flags)
+        if self._flags.prefill == "handoff":
+            from runs.engines.llamacpp_prefill import Prefiller
+
+            self._torch = Prefiller(opening, context.about["threads"])
+            self._torch.learn(context)
+
+    def build(self) -> Pin:
+        pin = llamacpp_build("llamacpp")
+        detail: dict[str, Any] = {
+            **(pin.detail or {}),
+            **self._context(self._flags).about,
+            "prefill": self._flags.prefill,
+            "archive_sha256": self._archive or "not kept by the installer",
+        }
+        if self._torch is not None:
+            prefills: dict[str, Any] = self._torch.build().detail
+            detail = {**prefills, **detail, "packages": {**prefills["packages"], **detail["packages"]}}
+        return build_pin("llamacpp", pin.files or {}, detail)
+
+    def encode(self, text: str) -> Sequence[int]:
+        return self._model.encode(text)
+
+    def score(self, arm: Arm, request: Score, baseline: Arm | None) -> Answer:
+        import numpy as np
+
+        known = self._known(baseline, request) if baseline else None
+        tokens = known.tokens if known else request.tokens
+        rows, notes = (known.rows, {}) if known and arm == baseline else self._following(arm, tokens, request.prompt)
+        kl = (np.exp(known.rows) * (known.rows - rows)).sum(-1).tolist() if known else ()
+        same = (known.rows.argmax(-1) == rows.argmax(-1)).tolist() if known else ()
+        return Answer(
+            tokens=tokens[request.prompt :],
+            losses=_losses(rows, tokens),
+            top=tuple(rows.argmax(-1).tolist()),
+            kl=tuple(kl),
+            same=tuple(same),
+            baseline=known.losses if known else (),
+            cut=known.cut if known else (),
+            notes=notes,
+        )
+
+    def _known(self, baseline: Arm, request: Score) -> _Known:
+        """The baseline's answer, computed once for all arms that follow with the same request."""
+        if self._baseline and self._baseline.asked == (baseline, request):
+            return self._baseline
+        tokens, prompt = request.tokens, request.prompt
+        cut: tuple[float, ...] = ()
+        if request.greedy:
+            tokens += self.generate(baseline, Generate(tokens, request.greedy)).tokens
+        rows, _ = self._following(baseline, tokens, prompt)
+        if 0 < request.cut < prompt:
+            seen = tokens[prompt - request.cut :]
+            cut = _losses(self._following(baseline, seen, request.cut)[0], seen)
+        self._baseline = _Known((baseline, request), tokens, rows, _losses(rows, tokens), cut)
+        return self._baseline
+
+    def _following(self, arm: Arm, tokens: tuple[int, ...], prompt: int) -> tuple[Rows, dict[str, str]]:
+        """Log-probabilities [follow, vocabulary] of each token after the prompt given all before, in nats."""
+        import numpy as np
+
+        context, notes = self._remember(arm, tokens[:prompt])
+        rows = context.feed(tokens[prompt - 1 : -1], keep=len(tokens) - prompt).astype(np.float64)
+        rows -= rows.max(-1, keepdims=True)
+        rows -= np.log(np.exp(rows).sum(-1, keepdims=True))
+        return rows, notes
+
+    def generate(self, arm: Arm, request: Generate) -> Answer:
+        context, notes = self._remember(arm, request.tokens)
+        draw, made = context.sampler(Flags.model_validate(dict(arm.flags))), [request.tokens[-1]]
+        while len(made) <= request.limit and (len(made) == 1 or not self._model.ends(made[-1])):
+            context.feed(made[-1:], keep=1)
+            made.append(draw())
+        return Answer(tokens=tuple(made[1:]), text=self._model.text(made[1:]), notes=notes)
+
+    def prefill(self, arm: Arm, request: Prefill) -> Answer:
+        kind = (arm, len(request.tokens))
+        for _ in range(1 if kind in self._warm else 2):
+            found = self._timed(arm, request.tokens)
+        self._warm.append(kind)
+        return found
+
+    def _timed(self, arm: Arm, tokens: tuple[int, ...]) -> Answer:
+        """One prompt until its first token is known, and where the time went."""
+        flags = Flags.model_validate(dict(arm.flags))
+        context = self._context(flags)
+        context.clear()
+        started = time.perf_counter()
+        if flags.prefill == "own":
+            context.feed(tokens, keep=1).argmax()
+            seconds, ceiling = time.perf_counter() - started, 1.0
+            notes = {"engine_ms": f"{context.prompt_ms():.1f}"}
+        else:
+            done = self._torch.prefilled(arm, tokens, share=False)
+            filled = time.perf_counter()
+            context.length = self._torch.learn(context).hand(done.cache)
+            handed = time.perf_counter()
+            context.feed(tokens[-1:], keep=1).argmax()
+            seconds, ceiling = time.perf_counter() - started, self._torch.ceiling(arm, done)
+            notes = {"prefill_ms": _ms(filled - started), "handover_ms": _ms(handed - filled)} | _notes(arm, done)
+        notes["peak_mib"] = str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+        return Answer(tokens=tokens, seconds=seconds, ceiling=ceiling, notes=notes)
+
+    def equivalence(self, arm: Arm, request: Equivalence) -> Answer:
+        raise UsageProblem("llama.cpp shows no cache to compare bit by bit", hint="use the reference engine")
+
+    def close(self) -> None:
+        for context in self._contexts.values():
+            context.close()
+        self._contexts.clear()
+        self._model.close()
+        self._baseline = self._torch = None
+
+    def _remember(self, arm: Arm, prompt: tuple[int, ...]) -> tuple[Context, dict[str, str]]:
+        """A context that remembers all of a prompt but its last token, as the arm prefills it."""
+        flags = Flags.model_validate(dict(arm.flags))
+        context, rest = self._context(flags), prompt[:-1]
+        context.clear()
+        if flags.prefill == "own" or not rest:
+            context.feed(rest)
+            return context, {}
+        done = self._torch.prefilled(arm, prompt, share=True)
+        context.length = self._torch.learn(context).hand(done.cache)
+        return context, _notes(arm, done)
+
+    def _context(self, flags: Flags) -> Context:
+        from runs.engines.llamacpp_context import Context
+
+        room = flags.room
+        if room not in self._contexts:
+            self._contexts[room] = Context(self._model, room)
+        return self._contexts[room]
+
+
+def _losses(rows: Rows, tokens: tuple[int, ...]) -> tuple[float, ...]:
+    """-log p of the last tokens, one for each row [n, vocabulary] of log-probabilities."""
+    return tuple(-float(row[token]) for row, token in zip(rows, tokens[-len(rows) :], strict=True))
+
+
+def _notes(arm: Arm, done: Any) -> dict[str, str]:
+    """A prompt that was to be filled and ran exactly must not count as filled unseen."""
+    return {"exactly": done.plan.exactly} if arm.fill != "exact" and done.plan.exactly else {}
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.1f}"
+
+
+ENGINE = LlamaCpp()

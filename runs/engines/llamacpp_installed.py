@@ -1,0 +1,62 @@
+"""llama.cpp as it is installed: the one version that is known here, unchanged since it was installed.
+
+Looks only at files: nothing of it has been loaded yet, so a swapped library is named before its code can run.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from importlib import metadata
+
+import orjson
+
+from ledger.errors import Differs, EnvironmentProblem
+from provenance.hashing import Hashed, hash_files
+
+PACKAGE, VERSION = "llama-cpp-python", "0.3.36"
+# The source archive of that version, as it was published.
+ARCHIVE = "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e"
+INSTALL = "pip install 'ridgefill[llamacpp]' (builds llama.cpp, some minutes)"
+_AGAIN = f"pip install --force-reinstall --no-deps {PACKAGE}=={VERSION}"
+
+
+def check_installed() -> str:
+    """The sha256 of the archive it was built from, "" where the installer did not keep it.
+
+    Raises Differs, naming it, for another version, another archive, or a file that is not as it was installed;
+    EnvironmentProblem when it is not installed.
+    """
+    try:
+        installed = metadata.distribution(PACKAGE)
+    except metadata.PackageNotFoundError:
+        raise EnvironmentProblem(f"{PACKAGE} is not installed", hint=INSTALL) from None
+    if installed.version != VERSION:
+        raise Differs(f"another {PACKAGE} is installed", expected=VERSION, found=installed.version, hint=_AGAIN)
+    recorded = {
+        os.fsencode(str(file.locate())): (str(file), _hex(file.hash.value), file.size or 0)
+        for file in installed.files or []
+        if file.hash
+    }
+    for path, result in hash_files([(path, size) for path, (_, _, size) in recorded.items()]).items():
+        name, expected, _ = recorded[path]
+        if not isinstance(result, Hashed) or result.sha256 != expected:
+            found = result.sha256 if isinstance(result, Hashed) else str(result)
+            raise Differs(f"{name} is not as it was installed", expected=expected, found=found, hint=_AGAIN)
+    return _archive(installed.read_text("direct_url.json"))
+
+
+def _archive(text: str | None) -> str:
+    """The archive's digest out of what PEP 610 has the installer write; a wheel is no source archive."""
+    origin = orjson.loads(text or "{}")
+    digest = str(origin.get("archive_info", {}).get("hashes", {}).get("sha256", ""))
+    if not digest or not str(origin.get("url", "")).endswith(".tar.gz"):
+        return ""
+    if digest != ARCHIVE:
+        raise Differs(f"{PACKAGE} was built from another source archive", expected=ARCHIVE, found=digest, hint=_AGAIN)
+    return digest
+
+
+def _hex(text: str) -> str:
+    """A digest as RECORD files have it (base64 without padding), in hexadecimal."""
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).hex()
