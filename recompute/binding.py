@@ -15,7 +15,7 @@ from recompute.documents.base import Cell, Document
 from recompute.documents.base import Table as Grid
 from recompute.labels import find_table, place_of, plain, row_labels
 from recompute.printed import Printed, numbers
-from recompute.reported import REPORTED_FILE, Cite, Fields, Reported, Table, cell_ids, placed, references
+from recompute.reported import REPORTED_FILE, Cite, Fields, Reported, Table, cell_ids, labelled, placed, references
 from recompute.spec import Spec
 from recompute.standing import Checked, Standing
 from runs.crosscheck import nearest
@@ -85,7 +85,8 @@ class _Binder:
             return
         layers = table.layered(self.reported.defaults, across, down)
         ids = cell_ids(table.id, row, column, len(layers))
-        specs = [self._spec(fields, f"{table.id}: {row} / {column}", line) for fields in layers]
+        cells = [labelled(fields, row, column) for fields in layers]
+        specs = [self._spec(fields, f"{table.id}: {row} / {column}", line) for fields in cells]
         self.ids.update(ids)
         self.specs.update((name, spec) for name, spec in zip(ids, specs, strict=True) if spec)
         draft = self.documents[table.file].source[cell.start : cell.end]

@@ -76,7 +76,8 @@ class Table(Part):
     file: where it is printed; name: how its caption begins, or the line `<!-- table: NAME -->` before it, or `#2` for
     the second of the file. labels: how many of its first columns make a row's label, joined by " / ".
     rows, columns: label -> fields of a Spec (a text is the arm of a row, the metric of a column; a list: the several
-    numbers of one cell); "arm", "task", "stratum" or "length": the label itself is that field.
+    numbers of one cell); a list: labels without fields; "arm", "task", "stratum" or "length": the label is that field.
+    {row} and {column} in a text stand for the cell's labels: arm = "{row}-{column}".
     cell: how a cell is printed, such as "{value} [{low}, {high}]"; decimals: for cells that are still to be written.
     texts: its cells are names, such as commits and digests, and are held against each other as texts.
     Any other key is a field of every Spec. A cell without a statistic (or with "") is printed only, for relations.
@@ -98,6 +99,8 @@ class Table(Part):
     def _labels(cls, labels: Any, info: ValidationInfo) -> Any:
         if isinstance(labels, str) and labels not in get_args(Axis):
             raise ValueError(f"expected a table of labels, or one of {', '.join(get_args(Axis))}; found {labels!r}")
+        if isinstance(labels, list):
+            return {str(label): {} for label in labels}
         if not isinstance(labels, dict):
             return labels
         axis = "arm" if info.field_name == "rows" else "metric"
@@ -128,6 +131,16 @@ class Table(Part):
                 raise ValueError(f"{', '.join(both)}: stated by the row and by the column")
             found.append(merged(defaults, self.fields, down, across))
         return found
+
+
+def labelled(fields: Fields, row: str, column: str) -> Fields:
+    """Fields with the labels of their cell put in."""
+    labels = {"row": row, "column": column}
+
+    def put(text: str) -> str:
+        return re.sub(r"\{(row|column)\}", lambda mark: labels[mark[1]], text)
+
+    return {key: put(value) if isinstance(value, str) else value for key, value in fields.items()}
 
 
 class Value(Part):

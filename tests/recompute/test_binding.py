@@ -242,3 +242,23 @@ def test_numbers_in_label_columns_are_labels_and_dashes_are_no_numbers(tmp_path:
         ("16", "0.5", "UNBOUND"),
         ("32", "0.6", "UNBOUND"),
     ]
+
+
+def test_labels_stand_in_texts_and_a_list_has_labels_only() -> None:
+    """A split curve: the arm depends on row and column."""
+    from recompute.reported import Table, labelled
+
+    table = Table.model_validate(
+        {
+            "id": "split",
+            "file": "report.md",
+            "name": "Table 1",
+            "rows": ["map", "no-fill"],
+            "columns": ["8", "11"],
+            "fields": {"arm": "{row}-{column}", "metric": "loss", "statistic": "mean"},
+        }
+    )
+    (fields,) = table.layered({}, table.named("rows", "no-fill"), table.named("columns", "11"))
+    assert labelled(fields, "no-fill", "11") == {"arm": "no-fill-11", "metric": "loss", "statistic": "mean"}
+    # A label that looks like a mark is not read again.
+    assert labelled({"arm": "{row}"}, "{column}", "x") == {"arm": "{column}"}
