@@ -58,7 +58,7 @@ class Choice:
             self._pooled.append(rotate(pooled[:, None], (starts[0], starts[1]))[:, 0].float())
 
     def __call__(self, rows: slice, at: Tensor) -> Tensor:
-        own = at.to(self._queries.device)
+        own = at.to(self._queries.device).contiguous()
         read = torch.zeros(len(self._queries), len(at), int(at[-1]) + 1, dtype=torch.bool, device=self._queries.device)
         for b, (there, pooled) in enumerate(zip(self._there, self._pooled, strict=True)):
             there = there[: int(torch.searchsorted(there, own[-1:], right=True))]
