@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
+import click
 import duckdb
 
 from ledger.errors import CannotCheck, Problem, UsageProblem
@@ -20,6 +22,8 @@ from recompute.selection import Selection, select
 from recompute.sources import Source, Sources
 from recompute.spec import Spec
 from recompute.tables import Tables, load, one_line
+
+MANY = 100  # values that take a second or two
 
 
 @dataclass
@@ -36,7 +40,7 @@ def computed(sources: Sources, specs: Mapping[str, Spec]) -> dict[str, Computed]
     lost = next((source.refused for source in sources.files if source.refused and source.data), "")
     found: dict[str, Computed] = {}
     designs: dict[object, _Shared] = {}
-    for name, spec in specs.items():
+    for name, spec in _watched(specs):
         found[name] = Computed()
         try:
             run = sources.run(spec.run).run if spec.run else ""
@@ -58,6 +62,15 @@ def computed(sources: Sources, specs: Mapping[str, Spec]) -> dict[str, Computed]
             refused = told.line() if isinstance(told, Problem) else ""
             found[name] = replace(found[name], estimate=None if isinstance(told, Problem) else told, refused=refused)
     return found
+
+
+def _watched(specs: Mapping[str, Spec]) -> Iterator[tuple[str, Spec]]:
+    """Their items; behind a bar with the time left when they are many and a person is watching."""
+    if len(specs) < MANY or not sys.stderr.isatty():
+        yield from specs.items()
+        return
+    with click.progressbar(specs.items(), length=len(specs), label="recomputing", file=sys.stderr) as shown:
+        yield from shown
 
 
 def _barred(sources: Sources, tables: Tables, run: str) -> Mapping[tuple[str, str], str]:
