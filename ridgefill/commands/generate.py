@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,13 @@ ARMS = ("map", "identity", "none", "exact")
 @click.option("--prompt-file", type=PATH, help="A UTF-8 text file that holds the prompt.")
 @click.option("--max-new-tokens", type=click.IntRange(min=1), default=128, show_default=True)
 @click.option("--dtype", default="auto", show_default=True, help="The model's: auto, bf16, fp32 or fp16.")
+@click.option(
+    "--decode",
+    type=click.Choice(("torch", "llamacpp")),
+    default="torch",
+    show_default=True,
+    help="What goes on after the prefill; llama.cpp, on the same GGUF, is handed the cache.",
+)
 @json_option
 def generate(
     model: str,
@@ -39,6 +48,7 @@ def generate(
     prompt_file: Path | None,
     max_new_tokens: int,
     dtype: str,
+    decode: str,
     as_json: bool,
 ) -> None:
     """Continue a prompt with MODEL, greedily, after a filled prefill.
@@ -53,6 +63,7 @@ def generate(
     from ridgefill.weights import check_finite
 
     text = _text(prompt, prompt_file)
+    gguf = _gguf(model, fill) if decode == "llamacpp" else None
     kind, chosen = sources.parse_dtype(dtype), selector(rows) if rows else None
     arm = _arm(fill, folder, split)
     if arm is not None:
@@ -73,7 +84,12 @@ def generate(
             hint="a shorter --tail, or --fill exact",
         )
     options = {"split": split, "tail": tail, "rows": chosen(tokenizer) if chosen else None}
-    _run(loaded, tokenizer, inputs, arm, options, max_new_tokens, as_json)
+    # What the library logs is said below, once.
+    logging.getLogger("ridgefill").addHandler(logging.NullHandler())
+    if gguf is not None:
+        _hand_over(loaded, tokenizer, gguf, inputs, arm, options, max_new_tokens, as_json)
+    else:
+        _run(loaded, tokenizer, inputs, arm, options, max_new_tokens, as_json)
 
 
 def _run(
@@ -89,34 +105,101 @@ def _run(
 
     from ridgefill.context import filling
 
-    # What the library logs is said below, once.
-    logging.getLogger("ridgefill").addHandler(logging.NullHandler())
     streamer = None if as_json else TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
     with filling(model, arm, **options) as filled:
         tokens = model.generate(**inputs, max_new_tokens=max_new_tokens, do_sample=False, streamer=streamer)
-    plan, length = filled.plan, inputs["input_ids"].shape[1]
-    assert plan is not None  # noqa: S101 - the prompt has run
-    how = (
-        f"exactly, as {plan.exactly}"
-        if plan.exactly
-        else f"filled above layer {plan.split}, {len(filled.rows)} rows exact"
-    )
-    say(f"prefilled {length} tokens in {filled.seconds:.2f} s: {how}")
+    length = inputs["input_ids"].shape[1]
+    assert filled.plan is not None  # noqa: S101 - the prompt has run
+    new = tokens[0, length:]
+    text = tokenizer.decode(new, skip_special_tokens=True)
+    _tell(filled.plan, length, len(filled.rows), filled.seconds, text, len(new), "torch", as_json)
+
+
+def _hand_over(
+    model: Any,
+    tokenizer: Any,
+    gguf: Path,
+    inputs: Any,
+    arm: Any,
+    options: dict[str, Any],
+    max_new_tokens: int,
+    as_json: bool,
+) -> None:
+    """The prompt in PyTorch, what follows in llama.cpp; the prefill's seconds include the handover."""
+    import torch
+    from transformers import TextStreamer
+
+    from ridgefill.handoff import Handoff, open_llama
+    from ridgefill.schedule import run
+
+    ids = inputs["input_ids"]
+    tokens: list[int] = ids[0].tolist()
+    llama = open_llama(gguf, len(tokens) + max_new_tokens)
+    handoff = Handoff(llama.ctx, model)
+    started = time.perf_counter()
+    done = run(model, arm, ids, **options)
+    handoff.hand(done.cache)
+    seconds = time.perf_counter() - started
+    handoff.go_on(llama, tokens[:-1])
+    streamer = None if as_json else TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
+    made: list[int] = []
+    if streamer:
+        streamer.put(ids)
+    for token in islice(llama.generate(tokens, temp=0.0), max_new_tokens):
+        made.append(token)
+        if streamer:
+            streamer.put(torch.tensor([token]))
+        if token in _ends(model):
+            break
+    if streamer:
+        streamer.end()
+    text = tokenizer.decode(made, skip_special_tokens=True)
+    _tell(done.plan, len(tokens), len(done.rows) + 1, seconds, text, len(made), "llamacpp", as_json)
+
+
+def _ends(model: Any) -> tuple[int, ...]:
+    """The tokens at which the model's own generation stops."""
+    ends = model.generation_config.eos_token_id
+    return () if ends is None else tuple(ends) if isinstance(ends, list) else (ends,)
+
+
+def _tell(
+    plan: Any, length: int, rows: int, seconds: float, text: str, new: int, decoded_by: str, as_json: bool
+) -> None:
+    """How the prefill went, on stderr; the whole answer as JSON where that was asked for."""
+    how = f"exactly, as {plan.exactly}" if plan.exactly else f"filled above layer {plan.split}, {rows} rows exact"
+    where = ", handed to llama.cpp" if decoded_by == "llamacpp" else ""
+    say(f"prefilled {length} tokens in {seconds:.2f} s: {how}{where}")
     if as_json:
-        new = tokens[0, length:]
         print_json(
             {
                 "ok": True,
-                "text": tokenizer.decode(new, skip_special_tokens=True),
+                "text": text,
                 "prompt_tokens": length,
-                "new_tokens": len(new),
-                "prefill_seconds": filled.seconds,
+                "new_tokens": new,
+                "prefill_seconds": seconds,
                 "exactly": plan.exactly or None,
                 "split": plan.split,
                 "tail": plan.tail,
-                "exact_rows": len(filled.rows),
+                "exact_rows": rows,
+                "decoded_by": decoded_by,
             }
         )
+
+
+def _gguf(model: str, fill: str) -> Path:
+    """The file that llama.cpp opens. Raises FillUsageError for a model or a fill that it cannot have."""
+    from ridgefill.errors import FillUsageError
+    from ridgefill.sources import locate
+
+    if fill == "none":
+        raise FillUsageError(
+            "--fill none leaves late layers without rows, which llama.cpp cannot be handed", hint="another --fill"
+        )
+    located = locate(model)
+    if "gguf_file" not in located.options:
+        raise FillUsageError("--decode llamacpp needs a GGUF", expected="path:FILE.gguf or pypi:...", found=model)
+    return Path(located.name) / located.options["gguf_file"]
 
 
 def _text(prompt: str | None, file: Path | None) -> str:
