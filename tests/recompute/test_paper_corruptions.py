@@ -52,7 +52,7 @@ def slipped(text: str, _: random.Random) -> str:
 def hundredth(text: str, _: random.Random) -> str:
     found = re.search(r"\d[\d,]*(\.\d+)?", text)
     assert found
-    whole, _, rest = found[0].replace(",", "").partition(".")
+    whole, rest = [*found[0].replace(",", "").split("."), ""][:2]
     return f"{text[: found.start()]}{whole.zfill(3)[:-2]}.{whole.zfill(3)[-2:]}{rest}{text[found.end() :]}"
 
 
@@ -117,7 +117,7 @@ def _off(paper: Paper, equation: Equation, reference: Reference, changed: Printe
     numbers_of = {name: float(one.value or 0) for name, one in told.items()}
     plain = {"exact": float, "sum": lambda *x: sum(x), "mean": lambda *x: sum(x) / len(x), "min": min, "max": max}
     right = eval(equation.right.text, {"__builtins__": {}}, plain | numbers_of)  # noqa: S307 - the study's own relations
-    return abs(right - float(left.value or 0)) / float(Fraction(10) ** -left.decimals)
+    return abs(float(right) - float(left.value or 0)) / float(Fraction(10) ** -left.decimals)
 
 
 @pytest.mark.slow

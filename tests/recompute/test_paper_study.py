@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from ledger.errors import Problem
 from provenance.external import load
@@ -86,8 +87,8 @@ def test_what_is_known_of_a_value_is_what_is_printed_for_it(done: Recomputation)
             assert (digits[0].value, digits[0].decimals) == (bound.digits.value, bound.digits.decimals), row
     assert texts == 24
     assert sum(bool(row["low"]) for row in rows) == ENDS / 2
-    for told, times in (("restored: ", 86), ("uncertain", 8), ("multiplication sign restored", 63)):
-        assert sum(told in row["sign"] for row in rows) == times
+    for words, times in (("restored: ", 86), ("uncertain", 8), ("multiplication sign restored", 63)):
+        assert sum(words in row["sign"] for row in rows) == times
 
 
 def test_seven_numbers_disagree_and_each_is_explained(done: Recomputation) -> None:
@@ -265,3 +266,11 @@ def test_a_mapping_that_cannot_be_meant_is_refused(tmp_path: Path, mapping: str 
         with_data(Reported(), study, folder)
     assert refused.value.exit_code == 2
     assert told in str(getattr(refused.value, "faults", refused.value.line()))
+
+
+def test_samples_from_a_folder_are_for_what_is_printed_already() -> None:
+    from ridgefill.cli import root
+
+    ran = CliRunner().invoke(root, ["recompute", "--write", "-C", str(STUDY), "--data", str(STUDY / "synthetic")])
+    assert ran.exit_code == 2
+    assert "--data is for numbers that are printed already" in ran.output
