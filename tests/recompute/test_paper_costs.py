@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from fractions import Fraction
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,20 @@ def right_side(done: Recomputation, name: str) -> Box:
     for known, reference in equation.names.items():
         boxes[known] = Box.point(done.bindings.printed[reference][0].digits.value or 0)
     return equation.right.range(boxes)[0]
+
+
+def test_the_study_spells_them_as_its_generator_does(done: Recomputation) -> None:
+    spec = spec_from_file_location("paper_costs", STUDY / "costs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    costs = module_from_spec(spec)
+    spec.loader.exec_module(costs)
+    spelled = dict(costs.lets())
+    stated = tomllib.loads((STUDY / "reported.toml").read_text(encoding="utf-8"))
+    assert stated["let"] == spelled
+    about = {one["id"]: one["holds"].partition(" = ")[2] for one in stated["relation"]}
+    assert {name: about[name] for name in costs.COST_RELATIONS} == costs.COST_RELATIONS
+    assert done.reported.let.keys() == spelled.keys()
 
 
 @pytest.mark.parametrize(

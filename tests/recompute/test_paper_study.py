@@ -190,7 +190,7 @@ def test_stand_ins_are_labelled_in_every_place_and_confirm_nothing() -> None:
     assert len(agreeing) == 150
     assert all("SYNTHETIC" in one.rule for one in compared if not one.rule.startswith("relation"))
     assert [finding.where for finding in report.findings if finding.code == "synthetic"] == [
-        "synthetic/table11.csv", "synthetic/table10.csv", "synthetic/filled.csv",
+        "synthetic/table11.csv", "synthetic/table10.csv", "synthetic/filled.csv", "synthetic/documents.csv",
     ]  # fmt: skip
     points = [one for one in compared if one.slot == "value" and one.standing is not Standing.RELATION_ONLY]
     assert {one.value for one in points} <= DISAGREE.keys()
@@ -199,13 +199,18 @@ def test_stand_ins_are_labelled_in_every_place_and_confirm_nothing() -> None:
 
 
 def test_stand_ins_try_the_intervals_on_the_papers_designs() -> None:
-    """13 tasks of 20 items, and 503 items; the exact law of 41 gains and 48 losses gives the printed interval."""
+    """13 tasks of 20 items, six domains of 15 documents, and 503 items with 41 gains and 48 losses."""
     values = {value.id: value for value in recompute(STUDY, data=STUDY / "synthetic").report.values}
     for length, change in (("16k", Fraction(-1542, 1300)), ("32k", Fraction(-1850, 1300))):
         estimate = values[f"synthetic.ruler{length}.change"].estimate
         assert estimate is not None
         assert (estimate.n, estimate.strata) == (260, 13)
         assert abs(float(estimate.value or 0) - float(change)) < 0.01
+    novel = values["synthetic.novel.qwen3"].estimate
+    assert novel is not None
+    assert (novel.n, novel.strata, float(novel.value or 0)) == (90, 6, pytest.approx(0.018, abs=1e-9))
+    assert novel.ends is not None
+    assert all(end is not None for end in novel.ends)
     overall = values["t11/overall/change"].estimate
     assert overall is not None
     assert overall.value == Fraction(-700, 503)
