@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from ledger.errors import visible
@@ -11,10 +12,12 @@ from recompute.report.digits import estimate_text
 from recompute.report.model import Report
 from recompute.report.summary import ledger_line, numbers_line, outcome, predictions_line, worth_a_look
 
+ALIKE = 10  # warnings of one kind that are told one by one
+
 
 def to_text(report: Report, *, width: int = 0) -> str:
     """The report, ending in a newline. A line is one record; claims are cut to `width` columns unless it is 0."""
-    lines = [*_head(report), *(one.line() for one in worth_a_look(report) if one.severity is not Severity.NOTE)]
+    lines = [*_head(report), *_findings(report)]
     claims = list(_claims(report))
     lines += [line if not width or len(line) <= width else f"{line[: width - 3]}..." for line in claims]
     return "\n".join(lines) + "\n"
@@ -26,6 +29,19 @@ def _head(report: Report) -> Iterator[str]:
     if report.ledger:
         yield visible(f"reached: {report.ledger['reached']}")
         yield visible(f"limits: {report.ledger['limits']}")
+
+
+def _findings(report: Report) -> Iterator[str]:
+    """Every error; of warnings of one kind the first few, and how many more there are."""
+    seen: Counter[str] = Counter()
+    for one in worth_a_look(report):
+        if one.severity is Severity.WARNING:
+            seen[one.code] += 1
+        if one.severity is Severity.ERROR or 0 < seen[one.code] <= ALIKE:
+            yield one.line()
+    for code, number in seen.items():
+        if number > ALIKE:
+            yield f"warning: {number - ALIKE} more are {code}; next: ridgefill recompute --check --report report.html"
 
 
 def _claims(report: Report) -> Iterator[str]:

@@ -36,7 +36,7 @@ from recompute.report.steps import Steps, steps_of
 from recompute.report.text import to_text
 from recompute.reported import Plot, Reported, Table
 from recompute.rules import Rule
-from recompute.standing import Standing
+from recompute.standing import Checked, Standing
 
 ENTITIES = "<script>alert(1)</script>\"'&amp; \U0001f600 \u05d0\u05d1\u202e\x1b[2J"
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=16)
@@ -357,3 +357,12 @@ def test_every_standing_verdict_and_edge_has_a_tone(samples: ModuleType) -> None
     tones = Path(to_html.__code__.co_filename).with_name("parts.html.j2").read_text(encoding="utf-8")
     for word in (*Standing, *Verdict, *Edge):
         assert f'"{word.value}": ' in tones
+
+
+def test_many_warnings_of_one_kind_are_counted_and_no_error_is_left_out() -> None:
+    unbound = [Checked(Standing.UNBOUND, "report.md", line, printed=str(line)) for line in range(1, 31)]
+    wrong = [Checked(Standing.MISMATCH, "report.md", line, value=f"v{line}") for line in range(31, 61)]
+    lines = to_text(Report("s", strict=False, values=(), checked=(*unbound, *wrong))).splitlines()
+    assert sum("MISMATCH" in line for line in lines[1:]) == 30
+    assert sum("UNBOUND" in line for line in lines[1:]) == 10
+    assert lines[-1].startswith("warning: 20 more are unbound")
