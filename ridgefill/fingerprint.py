@@ -33,6 +33,17 @@ RECURRENT_WIDTHS = (
     "linear_value_head_dim",
     "linear_conv_kernel_dim",
 )
+SPARSE_WIDTHS = (
+    "hc_count",
+    "num_experts",
+    "num_experts_per_tok",
+    "moe_intermediate_size",
+    "shared_expert_intermediate_size",
+    "indexer_n_heads",
+    "indexer_head_dim",
+    "indexer_budget",
+    "indexer_compress_ratio",
+)
 
 
 def tokenizer_hash(tokenizer: Any) -> str:
@@ -52,7 +63,7 @@ def fingerprint(model: Any, tokenizer: Any | None = None) -> Fingerprint:
     config, family = model.config, family_of(model)
     rope = dict(getattr(config, "rope_parameters", None) or {})
     metadata = {name: getattr(config, name, None) for name in WIDTHS}
-    metadata |= {name: getattr(config, name) for name in RECURRENT_WIDTHS if hasattr(config, name)}
+    metadata |= {name: getattr(config, name) for name in RECURRENT_WIDTHS + SPARSE_WIDTHS if hasattr(config, name)}
     metadata |= {"rope_theta": rope.pop("rope_theta", None), "layer_kinds": family.layer_kinds(config)}
     anchors = {
         "name": model_name(config),

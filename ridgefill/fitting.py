@@ -89,7 +89,7 @@ def fit(
 
 
 def _check_splits(model: Any, splits: Sequence[int]) -> None:
-    """Refuse no split, a repeated one, and one outside 1..L-1 (FillUsageError)."""
+    """Refuse no split, a repeated one, one outside 1..L-1, and one the model cannot have (FillUsageError)."""
     depth = len(family_of(model).base(model).layers)
     wrong = [split for split in splits if not 1 <= split < depth]
     if wrong or not splits or len(set(splits)) < len(splits):
@@ -98,6 +98,8 @@ def _check_splits(model: Any, splits: Sequence[int]) -> None:
             expected=f"different layers of 1..{depth - 1}, the first of those that are filled",
             found=", ".join(map(str, splits)) or "none",
         )
+    for split in splits:
+        family_of(model).check_split(model.config, split)
 
 
 def _check_window(model: Any, window: int, sink_rows: int) -> None:

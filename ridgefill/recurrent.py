@@ -70,7 +70,8 @@ def carry_filled(
         inputs, filled = _inputs(sweep, arm, layer, state[:, part], own, x[:, first:stop])
         padded = None if sweep.prompt.padded is None else sweep.prompt.padded[:, part]
         read, decay = sweep.carry(layer, inputs, padded)
-        out[:, first:stop] = sweep.family.finish(module, x[:, first:stop], inputs[:, own], read[:, own])
+        if first < stop:
+            out[:, first:stop] = sweep.family.finish(module, x[:, first:stop], inputs[:, own], read[:, own])
         if offsets and part.stop <= prefix:
             share.add(decay, filled, padded)
         if offsets and part.stop == prefix:

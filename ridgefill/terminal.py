@@ -129,9 +129,9 @@ def _filling_states(model: Any, arm: Any, cache: Any, late: Sequence[int]) -> It
 
     def carry(layer: int, module: Any, true: Tensor) -> None:
         store, inputs = cache.layers[layer], predicted(arm, family, module, layer, state[0])
-        if not store.has_previous_state[0]:
-            first = slice(0, getattr(arm, "sink_rows", 0))
-            inputs[:, first] = family.block_input(module, true[:, first])
+        sinks = getattr(arm, "sink_rows", 0)
+        if sinks and not store.has_previous_state[0]:
+            inputs[:, :sinks] = family.block_input(module, true[:, :sinks])
         family.scan(module, store, family.updates(module, inputs, None))
 
     hooks = [base.layers[arm.split].register_forward_pre_hook(note)]

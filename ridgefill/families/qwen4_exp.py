@@ -15,6 +15,7 @@ from torch import Tensor
 from ridgefill.errors import FillUsageError
 from ridgefill.families.base import FULL, RECURRENT
 from ridgefill.families.qwen3_5 import Qwen35
+from ridgefill.indexer import project
 
 INDEXER = ("indexer_n_heads", "indexer_kv_heads", "indexer_head_dim", "indexer_budget", "indexer_compress_ratio")
 
@@ -48,7 +49,10 @@ class Qwen4Exp(Qwen35):
         return stream + layer.ple(stream, ids, cache, conv_mask=mask)  # type: ignore[no-any-return]
 
     def block_input(self, layer: Any, stream: Tensor) -> Tensor:
-        return layer.attn_hyper_connection(stream)[0]  # type: ignore[no-any-return]
+        mixer = layer.attn_hyper_connection
+        if not stream.shape[1]:  # no exact rows, behind a tail of one token: the model's norm cannot take that
+            return stream[..., : mixer.hidden_size]
+        return mixer(stream)[0]  # type: ignore[no-any-return]
 
     def normed(self, layer: Any, x: Tensor) -> Tensor:
         return x  # the mix is of normalised streams
@@ -62,6 +66,11 @@ class Qwen4Exp(Qwen35):
         stream = stream + _spread(self.mixed(layer, x, attended), weights)
         x, stream, weights = layer.mlp_hyper_connection(stream)
         return stream + _spread(layer.mlp(x), weights)
+
+    def written(self, layer: Any, x: Tensor) -> tuple[Tensor, ...]:
+        written = super().written(layer, x)
+        indexer = self.indexer(layer)
+        return written if indexer is None else (*written, project(indexer, x)[1].unsqueeze(-2))
 
     def leave(self, base: Any, stream: Tensor) -> Tensor:
         return base.hyper_connection_mixer(stream)  # type: ignore[no-any-return]

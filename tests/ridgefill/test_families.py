@@ -34,12 +34,15 @@ def test_contract(name: str, changes: dict[str, Any], tiny: Any, prompt: torch.T
     keys, values = family.keys_values(layer, x)
     assert torch.equal(family.rotate(keys, angles).transpose(1, 2), cached.keys)
     assert torch.equal(values.transpose(1, 2), cached.values)
-    assert all(torch.equal(mine, theirs) for mine, theirs in zip(family.written(layer, x), (keys, values), strict=True))
+    written = family.written(layer, x)
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(written[:2], (keys, values), strict=True))
     queries = family.rotate(family.queries(layer, x), angles).transpose(1, 2)
     chosen, indexer = None, family.indexer(layer)
+    assert len(written) == (2 if indexer is None else 3)
     if indexer is not None:
         asks, raw = project(indexer, x)
         assert torch.equal(raw, cached.indexer_keys)
+        assert torch.equal(raw, written[2][:, :, 0])
         choice = Choice(indexer, family.rotate(asks, angles), raw, angles, family.rotate, None)
         chosen = choice(slice(None), torch.arange(prompt.shape[1]))[:, None]
     attended = torch.nn.functional.scaled_dot_product_attention(

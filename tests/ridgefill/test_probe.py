@@ -41,7 +41,7 @@ class Best:
         return view.probed.topk(8).indices.sort().values
 
 
-@pytest.fixture(params=["llama", "qwen3", "qwen3_5"])
+@pytest.fixture(params=["llama", "qwen3", "qwen3_5", "qwen4_exp"])
 def model(request: pytest.FixtureRequest, tiny: Any) -> Any:
     return tiny(request.param)
 
@@ -65,15 +65,22 @@ def direct(model: Any, ids: Tensor, count: int) -> Tensor:
         if hasattr(layer, "linear_attn"):
             x = layer(x, position_embeddings=None)
             continue
-        inputs = state.clone()
-        inputs[:, asking] = x
+        inputs = family.block_input(layer, state).clone()
+        inputs[:, asking] = family.block_input(layer, x)
+        read = seen
+        if family.indexer(layer) is not None:  # the model's own, over what is seen
+            visible = torch.ones(n, n, dtype=torch.bool).tril()
+            visible[asking] = seen
+            read = seen & layer.self_attn.indexer(inputs, angles, visible[None, None], None)[0, 0, asking]
+            assert not torch.equal(read, seen)
         keys, values = family.keys_values(layer, inputs)
-        queries = family.rotate(family.queries(layer, x), tuple(angle[:, asking] for angle in angles))
+        queries = family.rotate(family.queries(layer, inputs[:, asking]), tuple(angle[:, asking] for angle in angles))
         keys = family.rotate(keys, angles).repeat_interleave(2, 2)
         scores = torch.einsum("bqhd,bkhd->bhqk", queries, keys) / queries.shape[-1] ** 0.5
-        weights = scores.masked_fill(~seen, -torch.inf).softmax(-1)
+        weights = scores.masked_fill(~read, -torch.inf).softmax(-1)
         total += weights.sum((0, 1, 2))[: N - TAIL]
-        x = family.finish(layer, x, torch.einsum("bhqk,bkhd->bqhd", weights, values.repeat_interleave(2, 2)))
+        attended = torch.einsum("bhqk,bkhd->bqhd", weights, values.repeat_interleave(2, 2))
+        x = family.finish(layer, x, inputs[:, asking], attended)
     return total
 
 
@@ -130,5 +137,5 @@ def test_the_first_sweep_s_keys_are_used_again(model: Any) -> None:
 
 
 def test_no_fill_has_nothing_to_probe(model: Any) -> None:
-    with pytest.raises(FillUsageError, match="nothing that a probe could read"):
+    with pytest.raises(FillUsageError, match="that a probe could read|leaves an indexer"):
         run(model, NoFill(SPLIT), ids_of(N), tail=TAIL, rows=Best(5))

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ridgefill import sweep
+from ridgefill import fill, recurrent, sweep
 from ridgefill.context import filling
 from ridgefill.corrections import value_rescale
 from ridgefill.families import family_of
@@ -117,19 +117,39 @@ def test_oracle_in_chunks(length: int, chunk: int, model: Any, oracle: Any, next
     assert (next_logits(model, cache, ids) - next_logits(model, own, ids)).abs().max() <= 1e-5
 
 
+def test_segments_and_chunks_without_an_exact_row(
+    model: Any, oracle: Any, next_logits: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in prompts of more than 2,048 tokens, of which whole segments are filled."""
+    monkeypatch.setattr(sweep, "SEGMENT", 64)
+    monkeypatch.setattr(recurrent, "SEGMENT", 64)
+    monkeypatch.setattr(sweep, "CHUNK", 5)
+    monkeypatch.setattr(fill, "CHUNK", 40)
+    ids = ids_of(511)
+    true, own = oracle(model, ids[:, :-1], SPLIT), model(ids[:, :-1]).cache
+    for rows in ([], [70, 300]):
+        cache = prefill(model, true, ids, tail=TAIL, rows=rows)
+        for mine, theirs in zip(states(cache), states(own), strict=True):
+            assert distance(mine, theirs) <= 5e-6
+        for mine, theirs in zip(written(cache), written(own), strict=True):
+            assert (mine - theirs).abs().max() <= 1e-5
+        assert (next_logits(model, cache, ids) - next_logits(model, own, ids)).abs().max() <= 1e-5
+        own = model(ids[:, :-1]).cache  # the step above has gone on in it
+
+
 @pytest.mark.parametrize("arm", ["oracle", "identity"])
 def test_a_batch_with_left_padding_is_its_prompts_alone(arm: str, model: Any, oracle: Any) -> None:
     ids, pads = ids_of(80, batch=2), (0, 9)
     ids[1, :9] = 0
     mask = torch.ones_like(ids)
     mask[1, :9] = 0
-    fill = Identity(SPLIT) if arm == "identity" else oracle(model, ids, SPLIT, mask)
-    cache = prefill(model, fill, ids, tail=TAIL, attention_mask=mask)
+    stand_in = Identity(SPLIT) if arm == "identity" else oracle(model, ids, SPLIT, mask)
+    cache = prefill(model, stand_in, ids, tail=TAIL, attention_mask=mask)
     before = [state.clone() for state in states(cache)]
     together = extend(model, cache, ids[:, -1:], mask)
     for b, pad in enumerate(pads):
         alone = ids[b : b + 1, pad:]
-        other = model(alone[:, :-1]).cache if arm == "oracle" else prefill(model, fill, alone, tail=TAIL)
+        other = model(alone[:, :-1]).cache if arm == "oracle" else prefill(model, stand_in, alone, tail=TAIL)
         for mine, theirs in zip(before, states(other), strict=True):
             assert distance(mine[b], theirs[0]) <= 5e-6
         logits = model(alone).logits if arm == "oracle" else extend(model, other, alone[:, -1:])
@@ -146,8 +166,8 @@ def test_fill_off_is_the_models_own_forward_byte_for_byte(chunk: int | None, dty
     assert all(torch.equal(mine, theirs) for mine, theirs in zip(in_bytes(ours), in_bytes(own), strict=True))
     if chunk is None:
         whole = model(ids)
-        for fill in (None, Identity(SPLIT)):  # none asked for; a prompt that is too short for one
-            with filling(model, fill, tail=70):
+        for arm in (None, Identity(SPLIT)):  # none asked for; a prompt that is too short for one
+            with filling(model, arm, tail=70):
                 filled = model(ids)
             assert torch.equal(filled.logits.view(torch.uint8), whole.logits.view(torch.uint8))
             pairs = zip(in_bytes(filled.cache), in_bytes(whole.cache), strict=True)
