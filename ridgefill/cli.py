@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("provenance.cli:audit", "Check every pin of a study and of its finished runs against the disk."),
     "maps": ("ridgefill.commands.maps:maps", "Fit, inspect, verify, convert and cost the ridge maps."),
     "generate": ("ridgefill.commands.generate:generate", "Generate text with a filled prefill."),
+    "serve": ("ridgefill.commands.serve:serve", "Serve a model to OpenAI's clients with a filled prefill."),
     "bench": ("ridgefill.commands.bench:bench", "Time this machine, as ratios against what you would use instead."),
     "demo": ("ridgefill.commands.demo:demo", "Show the promise on a study of its own; --tamper shows it being broken."),
     "doctor": ("ridgefill.commands.doctor:doctor", "Say what is installed, what is missing, and how to get it."),
