@@ -56,6 +56,7 @@ class Handoff:
         config = model.config
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         ids = torch.arange(1, _SHORT + 2) * (config.vocab_size // (_SHORT + 2))  # not the special ones at an end
+        self._empty()
         self._feed(ids[:_SHORT])
         own = self._state()
         self.layout = learn(own, config.num_key_value_heads, width, paired=paired)

@@ -182,6 +182,7 @@ class OpenedLlamaCpp:
         """One prompt until its first token is known, and where the time went."""
         flags = Flags.model_validate(dict(arm.flags))
         context = self._context(flags)
+        context.check(len(tokens))
         context.clear()
         started = time.perf_counter()
         if flags.prefill == "own":
@@ -213,6 +214,7 @@ class OpenedLlamaCpp:
         """A context that remembers all of a prompt but its last token, as the arm prefills it."""
         flags = Flags.model_validate(dict(arm.flags))
         context, rest = self._context(flags), prompt[:-1]
+        context.check(len(prompt))
         context.clear()
         if flags.prefill == "own" or not rest:
             context.feed(rest)

@@ -92,17 +92,21 @@ class Context:
         lib.llama_perf_context_reset(self.pointer)
         self.length = 0
 
+    def check(self, tokens: int) -> None:
+        """Raises UsageProblem where so many tokens do not fit."""
+        if tokens > self.rows:
+            raise UsageProblem(
+                f"{tokens} tokens do not fit into the context",
+                expected=f"at most {self.rows}",
+                hint="flags = { context = N }, as far as the model was trained",
+            )
+
     def feed(self, tokens: Sequence[int], keep: int = 0) -> NDArray[np.float32]:
         """Decode tokens after what is remembered; the logits [keep, vocabulary] of the last so many.
 
         Raises UsageProblem for more tokens than the context holds.
         """
-        if self.length + len(tokens) > self.rows:
-            raise UsageProblem(
-                f"{self.length + len(tokens)} tokens do not fit into the context",
-                expected=f"at most {self.rows}",
-                hint="flags = { context = N }, as far as the model was trained",
-            )
+        self.check(self.length + len(tokens))
         kept = np.empty((keep, self._model.width), np.float32)
         first, done = len(tokens) - keep, 0
         for start in range(0, len(tokens), self._size):

@@ -1,0 +1,344 @@
+"""llama.cpp as an engine: its numbers against PyTorch's, its flags, and pins that refuse real bytes that changed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ledger.errors import Differs, UsageProblem
+from runs import engines
+from runs.engines import llamacpp_installed
+from runs.engines.base import Equivalence, Generate, Opening, Prefill, Score
+from runs.study import Arm
+
+here = pytest.mark.skipif(find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed")
+OWN: dict[str, Any] = {"threads": 1, "cache": "f32"}
+HAND: dict[str, Any] = {**OWN, "prefill": "handoff"}
+
+
+def arm(flags: dict[str, Any], **changes: Any) -> Arm:
+    return Arm(**{"engine": "llamacpp", "model": "lm", "flags": flags, **changes})
+
+
+@pytest.mark.parametrize(
+    ("flags", "changes", "why"),
+    [
+        ({}, {}, ""),
+        ({"cache": "q8_0", "batch": 64, "context": 128}, {}, ""),
+        (HAND, {"fill": "identity", "split": 2, "dtype": "bf16"}, ""),
+        ({"temperature": "0.7", "top_p": "0.9", "seed": 3}, {}, ""),
+        ({}, {"fill": "identity", "split": 2}, "needs flags"),
+        ({}, {"dtype": "bf16"}, "leave dtype out"),
+        (HAND, {"dtype": "q8"}, "the dtype is one of"),
+        (HAND, {"fill": "no-fill", "split": 2}, "cannot be handed over"),
+        (HAND, {"fill": "identity", "split": 2, "corrections": ("best",)}, "corrections are"),
+        ({**HAND, "cache": "q8_0"}, {}, "a cache that is handed over is one of f32, f16, bf16, not q8_0"),
+        ({"cache": "f12"}, {}, "the cache is one of"),
+        ({"batch": 0}, {}, "flags: batch"),
+        ({"batch": "many"}, {}, "flags: batch"),
+        ({"prefill": "both"}, {}, "flags: prefill"),
+        ({"temperature": "0.7"}, {}, "needs a seed"),
+        ({"seed": 7}, {}, "no other has one"),
+        ({"temperature": "0.7", "seed": 1, "top_p": "0"}, {}, "top_p lies above 0"),
+        ({"flash": False}, {}, "flags: flash"),
+    ],
+)
+def test_an_arm_is_judged_by_its_flags(flags: dict[str, Any], changes: dict[str, Any], why: str) -> None:
+    found = engines.engine("llamacpp").check(arm(flags, **changes))
+    assert why in found
+    assert bool(why) == bool(found)
+
+
+def _contract() -> Any:
+    """The tiny models of the engines' contract test."""
+    spec = spec_from_file_location("engines_contract", Path(__file__).parents[1] / "contracts" / "test_engines.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    """A tiny GGUF, an engine open on it for handing over, and the same model in PyTorch."""
+    pytest.importorskip("torch")
+    from ridgefill.sources import load, parse_dtype
+
+    contract, folder = _contract(), tmp_path_factory.mktemp("llamacpp")
+    contract.tiny_model(folder / "model")
+    contract.tiny_gguf(folder / "model", folder / "lm.gguf")
+    opening = Opening("path:lm.gguf", folder / "lm.gguf", {}, "fp32", HAND)
+    opened = engines.engine("llamacpp").open(opening)
+    model, _ = load(f"path:{folder / 'lm.gguf'}", parse_dtype("fp32"))
+    tokens = tuple(opened.encode(contract.TEXT))[:80]
+    yield SimpleNamespace(opened=opened, model=model, tokens=tokens, opening=opening, text=contract.TEXT)
+    opened.close()
+
+
+@here
+def test_losses_are_the_models_own_whole_distribution(tiny: Any) -> None:
+    """Own prefill and handed-over exact: loss, likeliest token and KL against PyTorch's log-probabilities."""
+    import torch
+
+    with torch.no_grad():
+        logits = tiny.model(torch.tensor([tiny.tokens])).logits[0]
+    true = logits[49:-1].log_softmax(-1)
+    for flags in (OWN, HAND):
+        answer = tiny.opened.score(arm(flags), Score(tiny.tokens, 50), arm(OWN))
+        wanted = [-true[place, token].item() for place, token in enumerate(tiny.tokens[50:])]
+        assert answer.losses == pytest.approx(wanted, abs=0.02)
+        assert answer.top == tuple(true.argmax(-1).tolist())
+        assert max(answer.kl) < 1e-4
+        assert all(answer.same)
+    filled = arm(HAND, fill="identity", split=2, tail=8)
+    answer = tiny.opened.score(filled, Score(tiny.tokens, 50), arm(OWN))
+    assert min(answer.kl) > 1e-4  # KL of distributions that really differ
+    assert sum(answer.losses) != pytest.approx(sum(answer.baseline), abs=0.05)
+
+
+@here
+def test_kl_is_over_the_whole_vocabulary(tiny: Any) -> None:
+    """Against a naive sum of what two arms say, one place at a time."""
+    import math
+
+    rounded = {**OWN, "cache": "bf16"}
+    request = Score(tiny.tokens, 76)
+    answer = tiny.opened.score(arm(rounded), request, arm(OWN))
+    rows = [tiny.opened._following(arm(flags), tiny.tokens, 76)[0] for flags in (OWN, rounded)]
+    for place, kl in enumerate(answer.kl):
+        p, q = (row[place].tolist() for row in rows)
+        assert math.fsum(math.exp(value) for value in p) == pytest.approx(1, abs=1e-9)
+        assert kl == pytest.approx(math.fsum(math.exp(a) * (a - b) for a, b in zip(p, q, strict=True)), abs=1e-12)
+        assert kl > 0
+
+
+@here
+def test_batches_of_any_size_read_the_same_prompt(tiny: Any) -> None:
+    whole = tiny.opened.score(arm(OWN), Score(tiny.tokens, 50), None)
+    for batch in (1, 7, 64):
+        part = tiny.opened.score(arm({**OWN, "batch": batch}), Score(tiny.tokens, 50), None)
+        assert part.losses == pytest.approx(whole.losses, abs=1e-2)
+        assert len(part.losses) == 30
+
+
+@here
+def test_sampling_is_seeded(tiny: Any) -> None:
+    def made(**flags: Any) -> tuple[int, ...]:
+        tokens: tuple[int, ...] = tiny.opened.generate(arm({**HAND, **flags}), Generate(tiny.tokens, 24)).tokens
+        return tokens
+
+    warm = {"temperature": "1.5"}
+    assert made(**warm, seed=1) == made(**warm, seed=1)
+    assert len({made(**warm, seed=seed) for seed in range(4)}) > 1
+    # So small a share of the probability leaves the likeliest token alone.
+    assert made(**warm, seed=1, top_p="0.001") == made()
+
+
+@here
+def test_a_prefill_says_where_its_time_went(tiny: Any) -> None:
+    own = tiny.opened.prefill(arm(OWN), Prefill(tiny.tokens))
+    assert set(own.notes) == {"engine_ms", "peak_mib"}
+    assert 0 < float(own.notes["engine_ms"]) / 1000 <= own.seconds
+    filled = arm(HAND, fill="identity", split=2, tail=8)
+    handed = tiny.opened.prefill(filled, Prefill(tiny.tokens))
+    parts = float(handed.notes["prefill_ms"]) + float(handed.notes["handover_ms"])
+    assert 0 < parts / 1000 <= handed.seconds + 1e-4  # of a note's last digit
+    assert own.ceiling == 1 < handed.ceiling
+
+
+@here
+def test_a_prompt_of_one_token_and_one_that_is_too_long(tiny: Any) -> None:
+    for flags in (OWN, HAND):
+        one = tiny.opened.score(arm(flags), Score(tiny.tokens[:3], 1), None)
+        assert len(one.losses) == 2
+        with pytest.raises(UsageProblem, match="do not fit into the context"):
+            tiny.opened.score(arm({**flags, "context": 64}), Score(tiny.tokens * 20, 1500), None)
+
+
+@here
+def test_a_prompt_that_runs_exactly_says_so(tiny: Any) -> None:
+    short = arm(HAND, fill="identity", split=2, tail=60)
+    assert "exactly" in tiny.opened.score(short, Score(tiny.tokens, 50), None).notes
+
+
+@here
+def test_what_it_cannot_do_is_refused(tiny: Any, tmp_path: Path) -> None:
+    with pytest.raises(UsageProblem, match="shows no cache"):
+        tiny.opened.equivalence(arm(OWN), Equivalence(tiny.tokens))
+    for path, kind in ((tmp_path, UsageProblem), (tmp_path / "cut.gguf", Differs)):
+        if path != tmp_path:
+            path.write_bytes(tiny.opening.model.read_bytes()[:999])
+        with pytest.raises(kind, match=r"llama\.cpp cannot"):
+            engines.engine("llamacpp").open(Opening("path:x", path, {}, "fp32", {}))
+
+
+@here
+def test_its_build_holds_its_libraries_flags_and_both_frameworks(tiny: Any) -> None:
+    pin = tiny.opened.build()
+    names = {Path(name).name for name in pin.files or {}}
+    assert {"libllama.so", "libggml-base.so.0"} <= {name.replace("libllama.so.0", "libllama.so") for name in names}
+    detail = pin.detail or {}
+    assert {"llama-cpp-python", "torch", "transformers"} <= set(detail["packages"])
+    assert (detail["engine"], detail["prefill"], detail["cache"], detail["threads"]) == (
+        "llamacpp",
+        "handoff",
+        "f32",
+        1,
+    )
+    assert detail["archive_sha256"] in (llamacpp_installed.ARCHIVE, "not kept by the installer")
+
+
+def _kept(name: str, digest: str) -> str:
+    return f'{{"url": "file:///{name}", "archive_info": {{"hashes": {{"sha256": "{digest}"}}}}}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (None, ""),
+        ("{}", ""),
+        (_kept("a.whl", "00"), ""),
+        (_kept("a.tar.gz", llamacpp_installed.ARCHIVE), llamacpp_installed.ARCHIVE),
+    ],
+)
+def test_the_source_archive_is_what_the_installer_kept(text: str | None, found: str) -> None:
+    assert llamacpp_installed._archive(text) == found
+
+
+def test_another_source_archive_is_refused() -> None:
+    with pytest.raises(Differs, match="another source archive"):
+        llamacpp_installed._archive(_kept("a.tar.gz", "00"))
+
+
+STUDY = """
+name = "serving"
+
+[models.lm]
+source = "path:lm.gguf"
+digest = "{model}"
+
+[datasets.texts]
+source = "path:texts"
+digest = "{texts}"
+
+[builds.llama]
+engine = "llamacpp"
+packages = {{ llama-cpp-python = "0.3.36" }}
+
+[arms.exact]
+engine = "llamacpp"
+model = "lm"
+flags = {{ prefill = "handoff", threads = 1 }}
+
+[arms.filled]
+engine = "llamacpp"
+model = "lm"
+fill = "identity"
+split = 2
+tail = 8
+flags = {{ prefill = "handoff", threads = 1 }}
+
+[tasks.cont]
+task = "continuation"
+dataset = "texts"
+length = 60
+follow = 8
+baseline = "exact"
+"""
+
+CLAIMS = """
+[[claim]]
+id = "C1"
+text = "The identity fill is worse."
+
+[[claim.prediction]]
+id = "p1"
+metric = "loss"
+statistic = "paired-difference"
+comparator = ">"
+threshold = "0"
+arm = "filled"
+baseline = "exact"
+task = "cont"
+n = 2
+seeds = [0]
+exclusions = "none"
+stop_rule = "all samples"
+"""
+
+
+@pytest.fixture(scope="module")
+def ready(
+    tiny: Any, tmp_path_factory: pytest.TempPathFactory, packages: Path, bench_class: Callable[..., Any]
+) -> SimpleNamespace:
+    """A registered study on the tiny GGUF, and a copy of llama-cpp-python that its commands import."""
+    from provenance.measure import take
+
+    root = tmp_path_factory.mktemp("pins")
+    own, folder = root / "packages", root / "study"
+    shutil.copytree(packages, own)
+    site = Path(str(find_spec("llama_cpp").submodule_search_locations[0])).parent  # type: ignore[union-attr,index]
+    for name in ("llama_cpp", "lib", "bin", "include", f"llama_cpp_python-{llamacpp_installed.VERSION}.dist-info"):
+        if (site / name).is_dir():
+            shutil.copytree(site / name, own / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "texts").mkdir(parents=True)
+    for number in range(2):
+        (folder / "texts" / f"d{number}.txt").write_text(tiny.text[number * 9 :])
+    shutil.copyfile(tiny.opening.model, folder / "lm.gguf")
+    digests = {
+        "model": take("model", "lm", "path:lm.gguf", folder).digest,
+        "texts": take("dataset", "texts", "path:texts", folder).digest,
+    }
+    (folder / "study.toml").write_text(STUDY.format(**digests))
+    (folder / "claims.toml").write_text(CLAIMS)
+    places = {name: str(root / name.lower()) for name in ("RIDGEFILL_STATE", "RIDGEFILL_KEYS", "XDG_CACHE_HOME")}
+    study = bench_class(folder, {**os.environ, **places, "PYTHONPATH": str(own), "OMP_NUM_THREADS": "1"})
+    for words in (("init", "-q"), ("add", "study.toml"), ("commit", "-q", "-m", "as registered")):
+        identity = ("-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *identity, *words], cwd=folder, check=True)
+    study.register()
+    return SimpleNamespace(study=study, own=own)
+
+
+def _flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@here
+def test_another_library_another_byte_another_flag_end_before_the_first_sample(ready: Any) -> None:
+    """Real bytes changed in copies: exit 5 that names it, and no run; then the same study runs and verifies."""
+    folder = ready.study.folder
+    library = next((ready.own / "llama_cpp" / "lib").glob("libggml-cpu.so"))
+    text = (folder / "study.toml").read_text()
+    for spoil, path, named in (
+        (_flip, library, "llama_cpp/lib/libggml-cpu.so is not as it was installed"),
+        (_flip, folder / "lm.gguf", "models.lm is not the pinned one"),
+        (
+            lambda path: path.write_text(text.replace("threads = 1", "threads = 2")),
+            folder / "study.toml",
+            "study.toml is not",
+        ),
+        (lambda path: path.write_text(text.replace("0.3.36", "0.3.35")), folder / "study.toml", "0.3.35"),
+    ):
+        kept = path.read_bytes()
+        spoil(path)
+        done = ready.study("run", "start")
+        assert (done.code, named in done.err) == (5, True), done.err
+        assert ready.study.runs() == []
+        path.write_bytes(kept)
+    done = ready.study("run", "start")
+    assert done.code == 0, done.err
+    assert len(ready.study.runs()) == 1
+    assert ready.study("ledger", "verify").code == 0
+    assert ready.study("audit", "builds").code == 0
