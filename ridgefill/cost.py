@@ -8,6 +8,11 @@ prefill                      S (N P + A(0, N)) + (L - S)(T P + A(N - T, N) + (N 
 In a recurrent layer nothing grows with the context. What brings a row into the state, which filled rows pay too, is
     U = d (2 d_k h_k + d_v h_v + 2 h_v) + c (2 d_k h_k + d_v h_v) + 4 h_v d_k d_v
 (queries, keys, values and gates; convolution; state), and P = U + 2 d d_v h_v + 3 d f, F = U + m d d_in.
+
+With experts f is the width of those that a row meets, the shared one among them, and choosing them adds d (E + 1).
+Over s streams a row's two mixes add 2 (2 s d r + s s d), r their rank; the identity's filled rows pay 2 s d r + s s d.
+An indexer of h_i heads of w adds d (h_i + 1) w a row, filled ones too; the v-th row then reads min(v, k c + v mod c)
+columns, k blocks of c, after h_i w floor(v / c) for their scores. Work on single numbers is not counted.
 """
 
 from __future__ import annotations
@@ -42,11 +47,41 @@ class Recurrence:
 
 
 @dataclass(frozen=True)
+class Indexing:
+    """Attention over chosen blocks: h_i indexer heads of `width`, at most `top` blocks of `ratio` columns."""
+
+    heads: int
+    width: int
+    ratio: int
+    top: int
+
+    def row(self, d: int) -> int:
+        """The projection of one row of width d to the indexer's queries and key."""
+        return d * (self.heads + 1) * self.width
+
+    def read(self, rows: int) -> int:
+        """Columns that the first `rows` rows read: all they see, then the best blocks and what is behind them."""
+        whole = min(rows, (self.top + 1) * self.ratio - 1)
+        rest = (rows - whole) * self.top * self.ratio + self._behind(rows) - self._behind(whole)
+        return whole * (whole + 1) // 2 + rest
+
+    def scored(self, rows: int) -> int:
+        """Multiply-accumulates of the scores of every complete block, for the first `rows` rows."""
+        return self.heads * self.width * ((rows * (rows + 1) // 2 - self._behind(rows)) // self.ratio)
+
+    def _behind(self, rows: int) -> int:
+        """The sum of v mod ratio over v = 1..rows."""
+        blocks, rest = divmod(rows, self.ratio)
+        return blocks * self.ratio * (self.ratio - 1) // 2 + rest * (rest + 1) // 2
+
+
+@dataclass(frozen=True)
 class Shape:
     """What the count needs of a model: L layers, widths d, d_q, d_kv, d_in, and the feed-forward's f.
 
     gated: whether queries come with a gate of their width. recurrent: which layers carry a state, as `recurrence`
-    says, instead of attending.
+    says, instead of attending. routing: the choice of experts, a row; mix: one mix of streams, a row, of which each
+    layer makes two. indexing: how attention layers choose what rows read, if they do.
     """
 
     layers: int
@@ -58,19 +93,45 @@ class Shape:
     gated: bool = False
     recurrent: tuple[int, ...] = ()
     recurrence: Recurrence | None = None
+    routing: int = 0
+    mix: int = 0
+    indexing: Indexing | None = None
 
     @property
     def row(self) -> int:
         """P: one row through one attention layer, attention over the context left out."""
-        return (3 if self.gated else 2) * self.d * self.d_q + 2 * self.d * self.d_kv + 3 * self.d * self.f
+        return (3 if self.gated else 2) * self.d * self.d_q + self._written + self._block
+
+    @property
+    def _written(self) -> int:
+        """What a row costs that writes to an attention layer's cache."""
+        return 2 * self.d * self.d_kv + (self.indexing.row(self.d) if self.indexing else 0)
+
+    @property
+    def _block(self) -> int:
+        """What either kind of layer costs a row besides: its feed-forward, experts chosen, and mixes of streams."""
+        return 3 * self.d * self.f + self.routing + 2 * self.mix
 
     def attention(self, start: int, stop: int) -> int:
-        """A: causal scores and values of rows start..stop-1 in one layer."""
-        return self.d_q * (stop - start) * (start + 1 + stop)
+        """A: causal scores and values of rows start..stop-1 in one layer, and the scores of an indexer."""
+        if self.indexing is None:
+            return self.d_q * (stop - start) * (start + 1 + stop)
+        read, scored = self.indexing.read, self.indexing.scored
+        return 2 * self.d_q * (read(stop) - read(start)) + scored(stop) - scored(start)
+
+    def scattered(self, rows: int, prefix: int) -> int:
+        """A of `rows` rows spread evenly over a prefix: of half of it on average, unless blocks are chosen."""
+        if self.indexing is None:
+            return rows * self.d_q * prefix
+        return rows * self.attention(0, prefix) // prefix if rows else 0
 
     def filled(self, maps: bool) -> int:
         """F: what one filled row costs in one late attention layer."""
-        return 2 * self.d * self.d_kv + (self.d * self.d_in if maps else 0)
+        return self._written + self._predicted(maps)
+
+    def _predicted(self, maps: bool) -> int:
+        """What it costs to have a filled row's block input: a map, or for the identity the layer's mix of streams."""
+        return self.d * self.d_in if maps else self.mix
 
     def kinds(self, start: int, stop: int) -> tuple[int, int]:
         """How many of layers start..stop-1 attend, and how many are recurrent."""
@@ -82,13 +143,13 @@ class Shape:
         """P of a recurrent layer; 0 where there is none."""
         if self.recurrence is None:
             return 0
-        return self.recurrence.row(self.d) + 2 * self.d * self.recurrence.values + 3 * self.d * self.f
+        return self.recurrence.row(self.d) + 2 * self.d * self.recurrence.values + self._block
 
     def recurrent_filled(self, maps: bool) -> int:
         """F of a recurrent layer; 0 where there is none."""
         if self.recurrence is None:
             return 0
-        return self.recurrence.row(self.d) + (self.d * self.d_in if maps else 0)
+        return self.recurrence.row(self.d) + self._predicted(maps)
 
 
 def shape_of(config: Any) -> Shape:
@@ -100,16 +161,29 @@ def shape_of(config: Any) -> Shape:
     kinds, heads = family.layer_kinds(config), int(text.num_attention_heads)
     width = int(getattr(text, "head_dim", None) or text.hidden_size // heads)
     recurrent = tuple(layer for layer, kind in enumerate(kinds) if kind == RECURRENT)
+    f, routing = family.feed_forward(text)
     return Shape(
         layers=len(kinds),
         d=int(text.hidden_size),
         d_q=heads * width,
         d_kv=int(text.num_key_value_heads) * width,
-        f=int(text.intermediate_size),
+        f=f,
         d_in=family.stream_width(config),
         gated=family.gated,
         recurrent=recurrent,
         recurrence=_recurrence(text) if recurrent else None,
+        routing=routing,
+        mix=family.mix(text),
+        indexing=_indexing(text) if hasattr(text, "indexer_budget") else None,
+    )
+
+
+def _indexing(text: Any) -> Indexing:
+    return Indexing(
+        heads=int(text.indexer_n_heads),
+        width=int(text.indexer_head_dim),
+        ratio=int(text.indexer_compress_ratio),
+        top=int(text.indexer_budget // text.indexer_compress_ratio),
     )
 
 
@@ -165,7 +239,7 @@ def filled(
             found=f"{exact_rows}, {rescale_rows} and {probe_rows}",
         )
     upper = tail * shape.row + shape.attention(prefix, length) + prefix * shape.filled(maps)
-    rows = exact_rows * (shape.row - (0 if probe_rows else shape.filled(maps)) + shape.d_q * prefix)
+    rows = exact_rows * (shape.row - (0 if probe_rows else shape.filled(maps))) + shape.scattered(exact_rows, prefix)
     probe = probe_rows * shape.row + shape.attention(length - probe_rows, length)
     whole, brought = shape.recurrent_row, shape.recurrent_filled(maps)
     states = (tail + exact_rows + probe_rows) * whole + (prefix - exact_rows) * brought

@@ -113,6 +113,17 @@ class Family(ABC):
         """What rows with block inputs `x` write or bring to a layer's cache, each [B, n, heads, width]."""
         return self.keys_values(layer, x)
 
+    def feed_forward(self, text: Any) -> tuple[int, int]:
+        """Of a text config: the width f of the feed-forward that a row meets, and what choosing it costs the row.
+
+        Costs are multiply-accumulates, as in `ridgefill.cost`.
+        """
+        return int(text.intermediate_size), 0
+
+    def mix(self, text: Any) -> int:
+        """What one mix of a row's streams to a block input costs; 0 where there is one stream."""
+        return 0
+
     def check(self, config: Any) -> None:  # noqa: B027 - most families have no variant to refuse
         """Refuse, with FillUsageError, a variant of the architecture that this family cannot run."""
 

@@ -75,6 +75,13 @@ class Qwen4Exp(Qwen35):
     def leave(self, base: Any, stream: Tensor) -> Tensor:
         return base.hyper_connection_mixer(stream)  # type: ignore[no-any-return]
 
+    def feed_forward(self, text: Any) -> tuple[int, int]:
+        met = text.num_experts_per_tok * text.moe_intermediate_size + text.shared_expert_intermediate_size
+        return int(met), int(text.hidden_size * (text.num_experts + 1))
+
+    def mix(self, text: Any) -> int:
+        return self.stream_width(text) * int(2 * text.hc_lowrank + text.hc_count)
+
     def check(self, config: Any) -> None:
         super().check(config)
         text = config.get_text_config()

@@ -137,5 +137,5 @@ def test_the_first_sweep_s_keys_are_used_again(model: Any) -> None:
 
 
 def test_no_fill_has_nothing_to_probe(model: Any) -> None:
-    with pytest.raises(FillUsageError, match="that a probe could read|leaves an indexer"):
+    with pytest.raises(FillUsageError, match=r"that a probe could read|leaves an indexer"):
         run(model, NoFill(SPLIT), ids_of(N), tail=TAIL, rows=Best(5))
