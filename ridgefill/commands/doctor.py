@@ -25,6 +25,8 @@ EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "fill": ("fitting maps, faster prefill", ("torch", "transformers", "safetensors", "gguf", "accelerate")),
     "ray": ("runs on a cluster", ("ray",)),
+    "serve": ("ridgefill serve", ("fastapi", "prometheus-client", "uvicorn")),
+    "llamacpp": ("arms on llama.cpp", ("llama-cpp-python",)),
     "ruler": ("RULER's word lists", ("wonderwords",)),
     "gpu": ("GPU details in run records", ("nvidia-ml-py",)),
     "anchor": ("RFC 3161 time stamps", ("rfc3161-client",)),
