@@ -16,6 +16,7 @@ from ridgefill.errors import FillUsageError
 from ridgefill.families import family_of
 from ridgefill.plan import Identity, NoFill
 from ridgefill.schedule import extend, prefill, run
+from ridgefill.shared import Shared
 
 SPLIT, TAIL = 4, 13  # attention layers are 3 and 7 of 8
 LEXICAL = {"ple_layer_ids": [1, 3], "ple_embed_dim": 24, "heads_per_ngram": 4, "ngram_vocab_size_base": 50}
@@ -103,6 +104,18 @@ def test_such_a_layer_above_the_split_is_refused_by_name(split: int, lexical: An
     with pytest.raises(FillUsageError, match="layer 2, above the split"):
         ridgefill.fit(lexical, words, ["w3 w4 " * 90], splits=[split], penalty=0.1)
     run(lexical, Identity(3), ids_of(65), tail=TAIL)
+
+
+def test_a_model_of_sparse_attention_alone_shares_nothing(tiny: Any, oracle: Any, next_logits: Any) -> None:
+    """What arms share below the split is keys and values; an indexer's keys are not among them."""
+    model, ids, shared = tiny("qwen4_exp", layer_types=["indexed_attention"] * 8), ids_of(65), Shared()
+    true = oracle(model, ids[:, :-1], SPLIT)
+    for _ in range(2):
+        cache = run(model, true, ids, tail=TAIL, rows=[3, 30], shared=shared).cache
+        own = model(ids[:, :-1]).cache
+        for mine, theirs in zip(cache.layers, own.layers, strict=True):
+            assert (mine.indexer_keys - theirs.indexer_keys).abs().max() <= 1e-5
+        assert (next_logits(model, cache, ids) - next_logits(model, own, ids)).abs().max() <= 1e-5
 
 
 def test_configs_of_the_whole_model_and_of_its_text_are_one_family(model: Any) -> None:
