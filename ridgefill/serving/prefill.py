@@ -34,13 +34,15 @@ def prefill(model: Any, arm: Maps | None, job: Job) -> Steps[Prepared]:
     An exact prompt goes the same way: all its layers lie below the split (docs/design/0176). The last token is
     left to the model's own step.
     """
+    seen = torch.ones_like(job.ids)  # a prompt may start with the token that is also the padding
     if not job.plan.exactly:
-        done = yield from steps(model, arm, job.ids, tail=job.plan.tail, min_prompt=job.plan.tail)
+        tail = job.plan.tail
+        done = yield from steps(model, arm, job.ids, tail=tail, min_prompt=tail, attention_mask=seen)
         return Prepared(done.cache, len(done.rows) + 1)
     cache = DynamicCache(config=model.config)
     if job.length == 1:
         return Prepared(cache, 1, () if job.echo else None)
-    sweep = Sweep(model, read_prompt(model, job.ids, torch.ones_like(job.ids)), cache, hold=1)
+    sweep = Sweep(model, read_prompt(model, job.ids, seen), cache, hold=1)
     states = yield from lower_steps(sweep, job.plan.layers)
     if not job.echo:
         return Prepared(cache, job.length)

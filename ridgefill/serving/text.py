@@ -33,8 +33,9 @@ class Words:
 
     def _say(self, stop: int) -> str:
         text = self._text(stop)[len(self._text(self._said)) :]
-        if stop > self._said:
-            self._from, self._said = self._said, stop
+        if text:  # a token without a text gives the next one nothing to join
+            self._from = self._said
+        self._said = stop
         return text
 
     def _text(self, stop: int) -> str:

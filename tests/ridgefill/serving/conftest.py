@@ -18,9 +18,9 @@ import pytest
 import ridgefill
 
 TEMPLATE = (
-    "{% for m in messages %}"
+    "w2 {% for m in messages %}"
     "{% if m.content == 'w13' %}{{ raise_exception('unlucky') }}{% endif %}"
-    "{{ m.role }} {{ m.content }} w9 "
+    "{{ {'system': 'w3', 'user': 'w4', 'assistant': 'w5'}[m.role] }} {{ m.content }} w9 "
     "{% endfor %}w8"
 )
 TAIL = 8

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ridgefill.serving.sampling import Sampler, chances
 
-LOGITS = st.lists(st.floats(-8, 8, width=32), min_size=2, max_size=12)
+LOGITS = st.lists(st.integers(-40, 40).map(lambda n: n / 5), min_size=2, max_size=12, unique=True)
 
 
 def nucleus(logits: list[float], temperature: float, top_p: float) -> set[int]:

@@ -51,6 +51,13 @@ def test_spaces_between_words(words: Any) -> None:
     assert [after.add(token) for token in (3, 4)] == [" w3", " w4"]
 
 
+@given(tokens=st.lists(st.integers(0, 3), max_size=12))
+def test_tokens_without_a_text_leave_no_trace(words: Any, tokens: list[int]) -> None:
+    """w0 is special here."""
+    said = Words(words)
+    assert "".join(map(said.add, tokens)) + said.rest() == words.decode(tokens, skip_special_tokens=True)
+
+
 @given(st.lists(st.text("ab", max_size=3), max_size=12), st.lists(st.text("ab", min_size=1, max_size=4), max_size=3))
 def test_a_stop_string_cuts_wherever_the_pieces_end(pieces: list[str], stops: list[str]) -> None:
     """The text said is the whole text up to the first piece's first stop string: no more, no less, never taken back."""
