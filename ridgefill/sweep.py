@@ -96,7 +96,7 @@ class Sweep:
             store.indexer_keys = like.new_empty(len(like), length, indexer.index_head_dim)
 
     def index(self, layer: int, at: slice | Tensor, inputs: Tensor) -> None:
-        """Put the indexer's raw keys of rows with block inputs [B, n, d] into columns `at`, if there is an indexer."""
+        """Put an indexer's raw keys of filled rows, with block inputs [B, n, d], into columns `at`, if there is one."""
         indexer = self.family.indexer(self.base.layers[layer])
         if indexer is not None:
             self.cache.layers[layer].indexer_keys[:, at] = project(indexer, inputs)[1]
@@ -129,11 +129,12 @@ class Sweep:
         indexer, stop = self.family.indexer(self.base.layers[layer]), int(columns[-1]) + 1
         if indexer is None:
             return None
-        self.index(layer, columns, inputs)
+        keys = self.cache.layers[layer].indexer_keys
+        queries, keys[:, columns] = project(indexer, inputs)
         if stop < indexer.token_budget + indexer.compress_ratio:
             return None
-        queries, keys = project(indexer, inputs)[0], self.cache.layers[layer].indexer_keys[:, :stop]
-        return Choice(indexer, self._turned(queries, rows), keys, self.column_angles, self.family.rotate, padded)
+        queries = self._turned(queries, rows)
+        return Choice(indexer, queries, keys[:, :stop], self.column_angles, self.family.rotate, padded)
 
     def carry(self, layer: int, x: Tensor, padded: Tensor | None) -> tuple[Tensor, Tensor]:
         """The state of a recurrent layer over the next rows, at most SEGMENT, with block inputs `x` [B, n, d].
