@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
     Rows = NDArray[float64]
 
+_OPEN = 'flags = { prefill = "handoff" }'
+
 
 class LlamaCpp:
     """The engine. Its flags are those of `llamacpp_flags.Flags`; it has no way to show a whole cache as its own."""
@@ -55,7 +57,7 @@ class LlamaCpp:
             return f"flags: {one_line(wrong)}"
         if flags.prefill == "own":
             if arm.fill != "exact":
-                return f'fill = "{arm.fill}" needs flags = {{ prefill = "handoff" }}: llama.cpp itself fills nothing'
+                return f'fill = "{arm.fill}" needs {_OPEN}: llama.cpp itself fills nothing'
             return "" if arm.dtype == "fp32" else "its weights are the GGUF's: leave dtype out, or hand the cache over"
         if arm.fill == "no-fill":
             return "llama.cpp has rows for every layer, so what no-fill leaves cannot be handed over"
@@ -180,10 +182,7 @@ class OpenedLlamaCpp:
 
     def _timed(self, arm: Arm, tokens: tuple[int, ...]) -> Answer:
         """One prompt until its first token is known, and where the time went."""
-        flags = Flags.model_validate(dict(arm.flags))
-        context = self._context(flags)
-        context.check(len(tokens))
-        context.clear()
+        flags, context = self._emptied(arm, len(tokens))
         started = time.perf_counter()
         if flags.prefill == "own":
             context.feed(tokens, keep=1).argmax()
@@ -212,16 +211,24 @@ class OpenedLlamaCpp:
 
     def _remember(self, arm: Arm, prompt: tuple[int, ...]) -> tuple[Context, dict[str, str]]:
         """A context that remembers all of a prompt but its last token, as the arm prefills it."""
-        flags = Flags.model_validate(dict(arm.flags))
-        context, rest = self._context(flags), prompt[:-1]
-        context.check(len(prompt))
-        context.clear()
+        flags, context = self._emptied(arm, len(prompt))
+        rest = prompt[:-1]
         if flags.prefill == "own" or not rest:
             context.feed(rest)
             return context, {}
         done = self._torch.prefilled(arm, prompt, share=True)
         context.length = self._torch.learn(context).hand(done.cache)
         return context, _notes(arm, done)
+
+    def _emptied(self, arm: Arm, tokens: int) -> tuple[Flags, Context]:
+        """An arm's flags, and its context with nothing in it and room for so many tokens."""
+        flags = Flags.model_validate(dict(arm.flags))
+        if flags.prefill == "handoff" and self._torch is None:
+            raise UsageProblem("no cache can be handed over: the engine was opened without PyTorch", hint=_OPEN)
+        context = self._context(flags)
+        context.check(tokens)
+        context.clear()
+        return flags, context
 
     def _context(self, flags: Flags) -> Context:
         from runs.engines.llamacpp_context import Context

