@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Text = Annotated[str, Field(max_length=1 << 24)]
 Stop = Annotated[str, Field(min_length=1, max_length=256)]
 Zero = Annotated[float, Field(ge=0, le=0)]
 Tokens = Annotated[int, Field(ge=1, le=1 << 31)]
@@ -79,7 +78,7 @@ class Generation(Body):
 class Completion(Generation):
     """/v1/completions: a text or token ids, continued."""
 
-    prompt: Text | Annotated[list[int], Field(min_length=1)]
+    prompt: str | Annotated[list[int], Field(min_length=1)]
     echo: bool = False
     logprobs: Likeliest | None = None
     best_of: Literal[1] | None = None
@@ -94,14 +93,14 @@ class Part(Body):
     """A piece of a message. Text alone: an address of a picture or a file is refused, never fetched."""
 
     type: Literal["text"]
-    text: Text
+    text: str
 
 
 class Message(Body):
     """One turn of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant"]
-    content: Text | Annotated[list[Part], Field(min_length=1)]
+    content: str | Annotated[list[Part], Field(min_length=1)]
     name: str | None = None
     refusal: None = None
 
