@@ -4,6 +4,12 @@ llama.cpp lets a caller replace what a sequence remembers. The bytes of that are
 (`ridgefill.llamastate`), so nothing of them is believed: the loaded build writes a state of its own, which must be
 understood, be written back the same, and lead to the same logits; and what PyTorch computes of those tokens must be
 what llama.cpp computed. Whatever else is there is refused by name.
+
+llama = open_llama(gguf, context=8192)
+handoff = Handoff(llama.ctx, model)                                  # once
+handoff.hand(ridgefill.prefill(model, maps, input_ids, tail=512))    # for each prompt
+handoff.go_on(llama, tokens[:-1])
+llama.create_completion(tokens, max_tokens=128)
 """
 
 from __future__ import annotations
