@@ -34,10 +34,9 @@ def run(
     """Recompute; write the draft's numbers if asked, and then look at what was written."""
     if report and report.suffix not in VIEWS:
         raise UsageProblem("no such view", expected=" or ".join(f"FILE{suffix}" for suffix in VIEWS), found=str(report))
-    done = recompute(folder, strict=strict, trace=report is not None, data=data)
     if write:
-        _write(folder, done)
-        done = recompute(folder, strict=strict, trace=report is not None, data=data)
+        _write(folder, recompute(folder, strict=strict, data=data))
+    done = recompute(folder, strict=strict, trace=report is not None, data=data)
     told = done.report if check else replace(done.report, checked=())
     if report:
         write_whole(report, VIEWS[report.suffix](told).encode())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -26,9 +25,9 @@ from runs.engines.base import (
     Opened,
     Opening,
     Prefill,
-    Score,
 )
 from runs.engines.llamacpp_flags import Flags, Room
+from runs.engines.scoring import Scoring
 from runs.study import Arm
 
 if TYPE_CHECKING:
@@ -74,18 +73,7 @@ class LlamaCpp:
             ) from None
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What a baseline answered: all tokens, log-probabilities [follow, vocabulary], its losses, those of a cut one."""
-
-    asked: tuple[Arm, Score]
-    tokens: tuple[int, ...]
-    rows: Rows
-    losses: tuple[float, ...]
-    cut: tuple[float, ...]
-
-
-class OpenedLlamaCpp:
+class OpenedLlamaCpp(Scoring):
     """A GGUF in memory, a context for each set of flags, and PyTorch's copy of the model where that prefills."""
 
     def __init__(self, opening: Opening, archive: str) -> None:
@@ -96,7 +84,6 @@ class OpenedLlamaCpp:
         self._model = Model(opening.model)
         self._contexts: dict[Room, Context] = {}
         self._torch: Any = None
-        self._baseline: _Known | None = None
         self._warm: list[tuple[Arm, int]] = []
         context = self._context(self._flags)
         if self._flags.prefill == "handoff":
@@ -121,39 +108,10 @@ class OpenedLlamaCpp:
     def encode(self, text: str) -> Sequence[int]:
         return self._model.encode(text)
 
-    def score(self, arm: Arm, request: Score, baseline: Arm | None) -> Answer:
+    def _exp(self, rows: Rows) -> Rows:
         import numpy as np
 
-        known = self._known(baseline, request) if baseline else None
-        tokens = known.tokens if known else request.tokens
-        rows, notes = (known.rows, {}) if known and arm == baseline else self._following(arm, tokens, request.prompt)
-        kl = (np.exp(known.rows) * (known.rows - rows)).sum(-1).tolist() if known else ()
-        same = (known.rows.argmax(-1) == rows.argmax(-1)).tolist() if known else ()
-        return Answer(
-            tokens=tokens[request.prompt :],
-            losses=_losses(rows, tokens),
-            top=tuple(rows.argmax(-1).tolist()),
-            kl=tuple(kl),
-            same=tuple(same),
-            baseline=known.losses if known else (),
-            cut=known.cut if known else (),
-            notes=notes,
-        )
-
-    def _known(self, baseline: Arm, request: Score) -> _Known:
-        """The baseline's answer, computed once for all arms that follow with the same request."""
-        if self._baseline and self._baseline.asked == (baseline, request):
-            return self._baseline
-        tokens, prompt = request.tokens, request.prompt
-        cut: tuple[float, ...] = ()
-        if request.greedy:
-            tokens += self.generate(baseline, Generate(tokens, request.greedy)).tokens
-        rows, _ = self._following(baseline, tokens, prompt)
-        if 0 < request.cut < prompt:
-            seen = tokens[prompt - request.cut :]
-            cut = _losses(self._following(baseline, seen, request.cut)[0], seen)
-        self._baseline = _Known((baseline, request), tokens, rows, _losses(rows, tokens), cut)
-        return self._baseline
+        return np.exp(rows)
 
     def _following(self, arm: Arm, tokens: tuple[int, ...], prompt: int) -> tuple[Rows, dict[str, str]]:
         """Log-probabilities [follow, vocabulary] of each token after the prompt given all before, in nats."""
@@ -237,11 +195,6 @@ class OpenedLlamaCpp:
         if room not in self._contexts:
             self._contexts[room] = Context(self._model, room)
         return self._contexts[room]
-
-
-def _losses(rows: Rows, tokens: tuple[int, ...]) -> tuple[float, ...]:
-    """-log p of the last tokens, one for each row [n, vocabulary] of log-probabilities."""
-    return tuple(-float(row[token]) for row, token in zip(rows, tokens[-len(rows) :], strict=True))
 
 
 def _notes(arm: Arm, done: Any) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ledger.errors import EnvironmentProblem
@@ -24,6 +23,7 @@ from runs.engines.base import (
     Prefill,
     Score,
 )
+from runs.engines.scoring import Scoring
 from runs.study import Arm
 
 if TYPE_CHECKING:
@@ -64,18 +64,7 @@ class Reference:
             ) from None
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What a baseline answered to a request: all tokens, their log-probabilities [follow, vocabulary], its losses."""
-
-    asked: tuple[Arm, Score]
-    tokens: tuple[int, ...]
-    rows: Tensor
-    losses: tuple[float, ...]
-    cut: tuple[float, ...]
-
-
-class OpenedReference:
+class OpenedReference(Scoring):
     """A model in memory; maps are read when an arm first needs them."""
 
     def __init__(self, opening: Opening) -> None:
@@ -92,7 +81,6 @@ class OpenedReference:
         if scheme != "path":  # maps know their model by what it is called, not by where it lies on this machine
             self._model.config.name_or_path = rest.partition("@")[0] if scheme == "hf" else opening.source
         self._maps: dict[str, Any] = {}
-        self._baseline: _Known | None = None
         self._exact: tuple[tuple[int, ...], int, Any] | None = None  # prompt, split, exact heads
         self._shared = Shared()  # for every answer but times
         self._warm: list[tuple[Arm, int]] = []
@@ -108,41 +96,10 @@ class OpenedReference:
         import torch
 
         with torch.inference_mode():
-            known = self._known(baseline, request) if baseline else None
-            tokens = known.tokens if known else request.tokens
-            rows, notes = (
-                (known.rows, {}) if known and arm == baseline else self._following(arm, tokens, request.prompt)
-            )
-            kl: list[float] = []
-            same: list[bool] = []
-            if known:
-                kl = (known.rows.exp() * (known.rows - rows)).sum(-1).tolist()
-                same = (known.rows.argmax(-1) == rows.argmax(-1)).tolist()
-        return Answer(
-            tokens=tokens[request.prompt :],
-            losses=_losses(rows, tokens),
-            top=tuple(rows.argmax(-1).tolist()),
-            kl=tuple(kl),
-            same=tuple(same),
-            baseline=known.losses if known else (),
-            cut=known.cut if known else (),
-            notes=notes,
-        )
+            return super().score(arm, request, baseline)
 
-    def _known(self, baseline: Arm, request: Score) -> _Known:
-        """The baseline's answer, computed once for all arms that follow with the same request."""
-        if self._baseline and self._baseline.asked == (baseline, request):
-            return self._baseline
-        tokens, prompt = request.tokens, request.prompt
-        cut: tuple[float, ...] = ()
-        if request.greedy:
-            tokens += self.generate(baseline, Generate(tokens, request.greedy)).tokens
-        rows, _ = self._following(baseline, tokens, prompt)
-        if 0 < request.cut < prompt:
-            seen = tokens[prompt - request.cut :]
-            cut = _losses(self._following(baseline, seen, request.cut)[0], seen)
-        self._baseline = _Known((baseline, request), tokens, rows, _losses(rows, tokens), cut)
-        return self._baseline
+    def _exp(self, rows: Tensor) -> Tensor:
+        return rows.exp()
 
     def _following(self, arm: Arm, tokens: tuple[int, ...], prompt: int) -> tuple[Tensor, dict[str, str]]:
         """Log-probabilities [follow, vocabulary], fp32, of each token after the prompt given all before."""
@@ -282,11 +239,6 @@ class OpenedReference:
     def close(self) -> None:
         self._maps.clear()
         self._baseline = self._exact = None
-
-
-def _losses(rows: Tensor, tokens: tuple[int, ...]) -> tuple[float, ...]:
-    """-log p of the last tokens, one for each row [n, vocabulary] of log-probabilities."""
-    return tuple(-row[token].item() for row, token in zip(rows, tokens[-len(rows) :], strict=True))
 
 
 def _kept(layer: Any) -> list[Tensor]:
