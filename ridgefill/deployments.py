@@ -45,27 +45,14 @@ class Deployment:
         """
         from ridgefill.corrections import correction
         from ridgefill.families import family_of
+        from ridgefill.rows import rows_of
 
         return {
             "split": self.split(len(family_of(model).layer_kinds(model.config))),
             "tail": self.tail,
-            "rows": self._rows(arm, tokenizer),
+            "rows": rows_of(self.rows, tokenizer, arm),
             "edits": [correction(name)(arm) for name in self.corrections],
         }
-
-    def _rows(self, arm: Predictor, tokenizer: Any) -> Any:
-        from ridgefill.maps import Maps
-        from ridgefill.rowsel import RowTable
-        from ridgefill.selectors import selector
-        from ridgefill.selectors.probe import Probe
-        from ridgefill.selectors.protected import Protected
-
-        table = RowTable.beside(arm) if isinstance(arm, Maps) else None
-        if table is not None and self.rows == Protected.name:
-            return Protected(table.score)
-        if table is not None and self.rows == Probe.name:
-            return Probe.of(tokenizer, Protected(table.score))
-        return selector(self.rows)(tokenizer) if self.rows else None
 
 
 DEPLOYMENTS: dict[str, Deployment] = {

@@ -52,7 +52,8 @@ class Arm(Part):
 
     fill: what stands in for the late layers' inputs at the rows of the prefix; split: the first layer that
     filled rows do not run; tail: the last tokens that run exactly; rows: the selector of prefix rows that run
-    exactly too; corrections: of what filled rows write; flags: what only the engine knows.
+    exactly too; share: how many these are, as a share of the prompt, instead of the selector's own budget;
+    corrections: of what filled rows write; flags: what only the engine knows.
     """
 
     engine: Slug
@@ -62,6 +63,7 @@ class Arm(Part):
     split: int | None = Field(default=None, ge=1)
     tail: int = Field(default=512, ge=1)
     rows: str = ""
+    share: float | None = Field(default=None, gt=0, lt=1)
     corrections: Names = ()
     dtype: str = "fp32"
     flags: dict[str, Flag] = Field(default_factory=dict)
@@ -79,6 +81,8 @@ class Arm(Part):
             raise ValueError(f"fill = {self.fill!r} needs a split")
         if (self.fill == "map") != (self.maps is not None):
             raise ValueError("fill = 'map' needs maps, and no other fill has them")
+        if self.share is not None and not self.rows:
+            raise ValueError("a share of which rows? name a selector: rows")
         return self
 
 

@@ -59,12 +59,15 @@ def generate(
     from ridgefill import sources
     from ridgefill.errors import FillUsageError
     from ridgefill.plan import TAIL, check_split
+    from ridgefill.rows import rows_of
     from ridgefill.selectors import selector
     from ridgefill.weights import check_finite
 
     text = _text(prompt, prompt_file)
     gguf = _gguf(model, fill) if decode == "llamacpp" else None
-    kind, chosen = sources.parse_dtype(dtype), selector(rows) if rows else None
+    kind = sources.parse_dtype(dtype)
+    if rows:
+        selector(rows)  # an unknown name is told before anything is loaded
     arm = _arm(fill, folder, split)
     if arm is not None:
         check_split(sources.load_config(model), arm.split)
@@ -83,7 +86,7 @@ def generate(
             found=str(tail),
             hint="a shorter --tail, or --fill exact",
         )
-    options = {"split": split, "tail": tail, "rows": chosen(tokenizer) if chosen else None}
+    options = {"split": split, "tail": tail, "rows": rows_of(rows or "", tokenizer, arm)}
     # What the library logs is said below, once.
     logging.getLogger("ridgefill").addHandler(logging.NullHandler())
     if gguf is not None:

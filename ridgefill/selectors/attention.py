@@ -7,13 +7,13 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from ridgefill.selectors.base import View, tenth
+from ridgefill.selectors.base import Ranked, View, tenth
 
 ASKING = 64
 
 
 @dataclass(frozen=True)
-class Attention:
+class Attention(Ranked):
     """Budget: a tenth of the prompt. Ties go to the earlier row.
 
     layers: of 30 to 36 layers; give others for another depth.
@@ -26,9 +26,8 @@ class Attention:
     def asks(self, length: int, prefix: int) -> range:
         return range(max(0, length - ASKING), length)
 
+    def ranking(self, view: View) -> Tensor:
+        return view.attention.argsort(descending=True, stable=True)
+
     def budget(self, view: View) -> int:
         return tenth(view)
-
-    def select(self, view: View) -> Tensor:
-        order = view.attention.argsort(descending=True, stable=True)
-        return order[: self.budget(view)].sort().values

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 SHARE = 0.10  # of the prompt's tokens, paper 2.4
@@ -45,13 +47,42 @@ class Selector(Protocol):
     def asks(self, length: int, prefix: int) -> range:
         """The rows of a prompt of `length` tokens whose attention it reads; empty if it reads none."""
 
+    def ranking(self, view: View) -> Tensor:
+        """Unique row indices in 0..prefix-1, int64, those to keep first first; all that it would ever choose."""
+
     def budget(self, view: View) -> int:
-        """How many rows it will choose."""
+        """How many of them it will choose."""
 
     def select(self, view: View) -> Tensor:
         """Sorted, unique row indices in 0..prefix-1, int64, as many as `budget` says."""
 
 
+class Ranked(ABC):
+    """A selector that chooses the best of its ranking, as all do."""
+
+    @abstractmethod
+    def ranking(self, view: View) -> Tensor:
+        """As `Selector.ranking`."""
+
+    @abstractmethod
+    def budget(self, view: View) -> int:
+        """As `Selector.budget`."""
+
+    def select(self, view: View) -> Tensor:
+        """As `Selector.select`."""
+        return self.ranking(view)[: self.budget(view)].sort().values
+
+
+def first_of_each(*rankings: Tensor) -> Tensor:
+    """One ranking after the other, each row where it comes first."""
+    return torch.tensor(list(dict.fromkeys(torch.cat(rankings).tolist())), dtype=torch.long)
+
+
+def share_of(view: View, share: float) -> int:
+    """A share of the prompt's tokens, rounded up, of what the prefix has."""
+    return min(math.ceil(share * len(view.ids)), view.prefix)
+
+
 def tenth(view: View) -> int:
-    """The budget of paper 2.4: a tenth of the prompt, rounded up, of what the prefix has."""
-    return min(math.ceil(SHARE * len(view.ids)), view.prefix)
+    """The budget of paper 2.4."""
+    return share_of(view, SHARE)

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ridgefill.selectors.base import View
+from ridgefill.selectors.base import Ranked, View
 
 
 @dataclass(frozen=True)
-class Digits:
+class Digits(Ranked):
     """Budget: as many rows as the prefix has tokens with a decimal digit.
 
     tokens: the ids of such tokens.
@@ -34,8 +34,8 @@ class Digits:
     def asks(self, length: int, prefix: int) -> range:
         return range(0)
 
-    def budget(self, view: View) -> int:
-        return len(self.select(view))
-
-    def select(self, view: View) -> Tensor:
+    def ranking(self, view: View) -> Tensor:
         return torch.isin(view.ids[: view.prefix], torch.tensor(self.tokens)).nonzero()[:, 0]
+
+    def budget(self, view: View) -> int:
+        return len(self.ranking(view))

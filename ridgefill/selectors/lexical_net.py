@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ridgefill.pieces import Pieces
-from ridgefill.selectors.base import View
+from ridgefill.selectors.base import Ranked, View
 
 ASKING, RUN, RARE = 64, 4, 2
 SENTENCE_ROWS, SHARE = 80, 0.05
@@ -29,7 +29,7 @@ END = re.compile(r"[.!?](?=\s)|\n")
 
 
 @dataclass(frozen=True)
-class LexicalNet:
+class LexicalNet(Ranked):
     """Budget: the rows of such sentences, at most 80 of each and 5 % of the prefix; the longest run comes first."""
 
     name: ClassVar[str] = "lexical_net"
@@ -45,10 +45,7 @@ class LexicalNet:
     def asks(self, length: int, prefix: int) -> range:
         return range(0)
 
-    def budget(self, view: View) -> int:
-        return len(self.select(view))
-
-    def select(self, view: View) -> Tensor:
+    def ranking(self, view: View) -> Tensor:
         ids = view.ids.tolist()
         asking = self.pieces.content(ids, ASKING)
         # Where the tail is shorter than the question, its beginning is no sentence that it could be looking for.
@@ -61,7 +58,10 @@ class LexicalNet:
             first, last = bisect_right(starts, start) - 1, bisect_left(starts, end)
             rows += range(first, min(last, first + SENTENCE_ROWS))
         kept = list(dict.fromkeys(rows))[: int(SHARE * view.prefix)]  # a token may end one sentence and begin another
-        return torch.tensor(sorted(kept), dtype=torch.long)
+        return torch.tensor(kept, dtype=torch.long)
+
+    def budget(self, view: View) -> int:
+        return len(self.ranking(view))
 
 
 def _words(text: str) -> list[tuple[str, int]]:

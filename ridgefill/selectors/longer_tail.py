@@ -8,11 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ridgefill.selectors.base import View, tenth
+from ridgefill.selectors.base import Ranked, View, tenth
 
 
 @dataclass(frozen=True)
-class LongerTail:
+class LongerTail(Ranked):
     """Budget: a tenth of the prompt."""
 
     name: ClassVar[str] = "longer_tail"
@@ -22,8 +22,8 @@ class LongerTail:
     def asks(self, length: int, prefix: int) -> range:
         return range(0)
 
+    def ranking(self, view: View) -> Tensor:
+        return torch.arange(view.prefix).flip(0)
+
     def budget(self, view: View) -> int:
         return tenth(view)
-
-    def select(self, view: View) -> Tensor:
-        return torch.arange(view.prefix - self.budget(view), view.prefix)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ridgefill.selectors.attention import ASKING
-from ridgefill.selectors.base import View
+from ridgefill.selectors.base import Ranked, View, first_of_each
 from ridgefill.selectors.digits import Digits
 from ridgefill.selectors.lexical_net import LexicalNet
 from ridgefill.selectors.protected import Protected
@@ -18,7 +18,7 @@ from ridgefill.selectors.special import Special
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
+class Probe(Ranked):
     """Budget: `count` rows, the lexical net's among them and the rest by the probe's ranking, and every special token
     on top. Ties go to the earlier row.
 
@@ -52,13 +52,10 @@ class Probe:
         return round(self.factor * len(union))
 
     def budget(self, view: View) -> int:
-        return len(self.select(view))
+        special = len(self.special.ranking(view))
+        return special + min(self.count(view), view.prefix - special)
 
-    def select(self, view: View) -> Tensor:
+    def ranking(self, view: View) -> Tensor:
         assert view.probed is not None  # noqa: S101 - `probes` asked for it
-        special, net = self.special.select(view), self.net.select(view)
-        order = torch.cat((net, view.probed.argsort(descending=True, stable=True)))
-        order = order[~torch.isin(order, special)]
-        # The first of equals stays: the net's rows stand before all others, and once.
-        order = torch.tensor(list(dict.fromkeys(order.tolist())), dtype=torch.long)
-        return torch.cat((order[: self.count(view)], special)).sort().values
+        probed = view.probed.argsort(descending=True, stable=True)
+        return first_of_each(self.special.ranking(view), self.net.ranking(view), probed)

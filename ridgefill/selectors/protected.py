@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from ridgefill.rowsel import RowTable
-from ridgefill.selectors.base import View
+from ridgefill.selectors.base import Ranked, View
 from ridgefill.texts import builtin
 
 
 @dataclass(frozen=True, eq=False)
-class Protected:
+class Protected(Ranked):
     """Budget: a quarter of the prefix rows whose token has a finite score. Ties go to the earlier row.
 
     score: fp32 [vocabulary], as `RowTable` gives it. share: of the eligible rows.
@@ -34,14 +34,10 @@ class Protected:
     def asks(self, length: int, prefix: int) -> range:
         return range(0)
 
+    def ranking(self, view: View) -> Tensor:
+        scores = self.score[view.ids[: view.prefix]]
+        order = scores.argsort(descending=True, stable=True)
+        return order[scores[order].isfinite()]
+
     def budget(self, view: View) -> int:
-        return math.ceil(self.share * int(self._scores(view).isfinite().sum()))
-
-    def select(self, view: View) -> Tensor:
-        order = self._scores(view).argsort(descending=True, stable=True)
-        return order[: self.budget(view)].sort().values
-
-    def _scores(self, view: View) -> Tensor:
-        return self.score[view.ids[: view.prefix]].nan_to_num(
-            nan=-float("inf"), posinf=-float("inf"), neginf=-float("inf")
-        )
+        return math.ceil(self.share * len(self.ranking(view)))

@@ -9,11 +9,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ridgefill.selectors.base import View, tenth
+from ridgefill.selectors.base import Ranked, View, tenth
 
 
 @dataclass(frozen=True)
-class Random:
+class Random(Ranked):
     """Budget: a tenth of the prompt. Each prompt has its own seed, made of `seed` and its token ids."""
 
     name: ClassVar[str] = "random"
@@ -24,10 +24,10 @@ class Random:
     def asks(self, length: int, prefix: int) -> range:
         return range(0)
 
-    def budget(self, view: View) -> int:
-        return tenth(view)
-
-    def select(self, view: View) -> Tensor:
+    def ranking(self, view: View) -> Tensor:
         digest = hashlib.sha256(f"{self.seed} {view.ids.tolist()}".encode()).digest()
         generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
-        return torch.randperm(view.prefix, generator=generator)[: self.budget(view)].sort().values
+        return torch.randperm(view.prefix, generator=generator)
+
+    def budget(self, view: View) -> int:
+        return tenth(view)

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ridgefill.selectors.base import View
+from ridgefill.selectors.base import Ranked, View
 
 
 @dataclass(frozen=True)
-class Special:
+class Special(Ranked):
     """Budget: as many rows as the prefix has such tokens. There are few, so there is no limit.
 
     tokens: their ids.
@@ -31,8 +31,8 @@ class Special:
     def asks(self, length: int, prefix: int) -> range:
         return range(0)
 
-    def budget(self, view: View) -> int:
-        return len(self.select(view))
-
-    def select(self, view: View) -> Tensor:
+    def ranking(self, view: View) -> Tensor:
         return torch.isin(view.ids[: view.prefix], torch.tensor(self.tokens, dtype=torch.long)).nonzero()[:, 0]
+
+    def budget(self, view: View) -> int:
+        return len(self.ranking(view))

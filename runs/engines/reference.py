@@ -81,6 +81,7 @@ class OpenedReference(Scoring):
         if scheme != "path":  # maps know their model by what it is called, not by where it lies on this machine
             self._model.config.name_or_path = rest.partition("@")[0] if scheme == "hf" else opening.source
         self._maps: dict[str, Any] = {}
+        self._selectors: dict[tuple[str, str | None, float | None], Any] = {}
         self._exact: tuple[tuple[int, ...], int, Any] | None = None  # prompt, split, exact heads
         self._shared = Shared()  # for every answer but times
         self._warm: list[tuple[Arm, int]] = []
@@ -163,6 +164,7 @@ class OpenedReference(Scoring):
             plan.tail,
             maps=arm.fill == "map",
             exact_rows=rows - plan.tail,
+            probe_rows=self._rows(arm).probes if arm.rows else 0,
             rescale_rows=min(plan.tail, 512) if _RESCALES & {*arm.corrections} else 0,
         )
         return cost.exact(shape, plan.length) / spent
@@ -206,15 +208,22 @@ class OpenedReference(Scoring):
         return make[arm.fill]()
 
     def _options(self, arm: Arm, prompt: tuple[int, ...]) -> dict[str, Any]:
-        from ridgefill.selectors import selector
-
         return {
             "split": arm.split if arm.fill != "exact" else None,
             "tail": arm.tail,
             "min_prompt": arm.tail,
-            "rows": selector(arm.rows)(self._tokenizer) if arm.rows else None,
+            "rows": self._rows(arm),
             "edits": self._edits(arm, prompt),
         }
+
+    def _rows(self, arm: Arm) -> Any:
+        """The arm's selector; made once, since a table of rarities takes seconds."""
+        from ridgefill.rows import rows_of
+
+        key = (arm.rows, arm.maps, arm.share)
+        if key not in self._selectors:
+            self._selectors[key] = rows_of(arm.rows, self._tokenizer, self._fill(arm), arm.share)
+        return self._selectors[key]
 
     def _edits(self, arm: Arm, prompt: tuple[int, ...]) -> list[Any]:
         """The arm's corrections, and what it is given of an exact run; splices come last."""

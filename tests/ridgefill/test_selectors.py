@@ -20,6 +20,7 @@ from ridgefill.selectors.base import View
 from ridgefill.selectors.digits import Digits
 from ridgefill.selectors.question_blind import QuestionBlind
 from ridgefill.selectors.random import Random
+from ridgefill.selectors.share import Share
 
 
 class DigitWords:
@@ -79,6 +80,22 @@ def test_contract(name: str, view: View) -> None:
     assert all(0 <= row < len(view.ids) for row in asks)
     assert bool(chosen.layers) == bool(asks)
     assert chosen.probes >= 0
+
+
+@pytest.mark.parametrize("name", sorted(SELECTORS))
+@settings(max_examples=30, deadline=None)
+@given(view=views(), share=st.floats(0.01, 0.99))
+def test_at_a_count_that_is_given(name: str, view: View, share: float) -> None:
+    """As many rows as asked, of whatever selector: its best ones, and random ones where it has no more."""
+    own, at = made(name), Share(made(name), share)
+    rows, count = at.select(view).tolist(), min(math.ceil(share * len(view.ids)), view.prefix)
+    assert (at.name, at.layers, at.probes) == (own.name, own.layers, own.probes)
+    assert rows == sorted(set(rows))
+    assert len(rows) == at.budget(view) == count
+    ranked = own.ranking(view).tolist()
+    assert set(ranked[:count]) <= set(rows)
+    left = [row for row in Random().ranking(view).tolist() if row not in ranked]
+    assert set(rows) == {*ranked[:count], *left[: max(0, count - len(ranked))]}
 
 
 @pytest.mark.parametrize("name", sorted(SELECTORS))
