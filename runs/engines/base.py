@@ -1,6 +1,7 @@
 """What an engine is: opened on pinned files, it answers requests for any arm of its model.
 
 engine.check(arm) -> opened = engine.open(Opening) -> opened.score | generate | prefill | equivalence -> opened.close()
+known = one.known(baseline, request) -> another.score(arm, request, known)
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from provenance.pins import Pin
 
@@ -86,6 +87,21 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Known:
+    """What a baseline answered, for arms of any engine to be held against.
+
+    asked: the baseline and its request; tokens: the prompt's and those that are scored; rows: log-probabilities
+    [scored, vocabulary] in nats, a tensor or an array; losses: of the scored tokens; cut: with the prompt cut.
+    """
+
+    asked: tuple[Arm, Score]
+    tokens: tuple[int, ...]
+    rows: Any
+    losses: tuple[float, ...]
+    cut: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Opening:
     """What an engine may open: the model, and maps by their names in the study, each where its pin found it.
 
@@ -108,8 +124,11 @@ class Opened(Protocol):
     def encode(self, text: str) -> Sequence[int]:
         """Token ids of a prompt, with the special tokens that the model's tokenizer begins one with."""
 
-    def score(self, arm: Arm, request: Score, baseline: Arm | None) -> Answer:
-        """The losses of a continuation; with a baseline also how the arm's predictions differ from its."""
+    def score(self, arm: Arm, request: Score, known: Known | None) -> Answer:
+        """The losses of a continuation; with a baseline's answer also how the arm's predictions differ from its."""
+
+    def known(self, baseline: Arm, request: Score) -> Known:
+        """A baseline's answer, which arms that follow with the same request are held against; of `COMPARE` alone."""
 
     def generate(self, arm: Arm, request: Generate) -> Answer:
         """A greedy continuation."""
@@ -148,10 +167,10 @@ class Engine(Protocol):
         """Load the model. Raises a failure that carries `exit_code` and `line()`."""
 
 
-def answer(opened: Opened, arm: Arm, request: Request, baseline: Arm | None) -> Answer:
-    """One request of any kind."""
+def answer(opened: Opened, arm: Arm, request: Request, baseline: Arm | None, elsewhere: Opened | None = None) -> Answer:
+    """One request of any kind; `elsewhere` is what is open for the baseline, where that is not the same."""
     if isinstance(request, Score):
-        return opened.score(arm, request, baseline)
+        return opened.score(arm, request, (elsewhere or opened).known(baseline, request) if baseline else None)
     if isinstance(request, Generate):
         return opened.generate(arm, request)
     if isinstance(request, Prefill):

@@ -108,11 +108,6 @@ class OpenedLlamaCpp(Scoring):
     def encode(self, text: str) -> Sequence[int]:
         return self._model.encode(text)
 
-    def _exp(self, rows: Rows) -> Rows:
-        import numpy as np
-
-        return np.exp(rows)
-
     def _following(self, arm: Arm, tokens: tuple[int, ...], prompt: int) -> tuple[Rows, dict[str, str]]:
         """Log-probabilities [follow, vocabulary] of each token after the prompt given all before, in nats."""
         import numpy as np

@@ -21,7 +21,6 @@ from runs.engines.base import (
     Opened,
     Opening,
     Prefill,
-    Score,
 )
 from runs.engines.scoring import Scoring
 from runs.study import Arm
@@ -93,15 +92,6 @@ class OpenedReference(Scoring):
         ids: list[int] = self._tokenizer(text, verbose=False)["input_ids"]
         return ids
 
-    def score(self, arm: Arm, request: Score, baseline: Arm | None) -> Answer:
-        import torch
-
-        with torch.inference_mode():
-            return super().score(arm, request, baseline)
-
-    def _exp(self, rows: Tensor) -> Tensor:
-        return rows.exp()
-
     def _following(self, arm: Arm, tokens: tuple[int, ...], prompt: int) -> tuple[Tensor, dict[str, str]]:
         """Log-probabilities [follow, vocabulary], fp32, of each token after the prompt given all before."""
         import torch
@@ -110,8 +100,9 @@ class OpenedReference(Scoring):
 
         ids = torch.tensor([tokens], device=self._model.device)
         options = self._options(arm, tokens[:prompt])
-        done = run(self._model, self._fill(arm), ids[:, :prompt], **options, shared=self._shared)
-        logits = extend(self._model, done.cache, ids[:, prompt - 1 : -1])
+        with torch.inference_mode():
+            done = run(self._model, self._fill(arm), ids[:, :prompt], **options, shared=self._shared)
+            logits = extend(self._model, done.cache, ids[:, prompt - 1 : -1])
         return logits[0].float().log_softmax(-1).cpu(), _notes(arm, done.plan)
 
     def generate(self, arm: Arm, request: Generate) -> Answer:

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any
 
-from runs.engines.base import Answer, Generate, Score
+from ledger.errors import Differs
+from runs.engines.base import Answer, Generate, Known, Score
 from runs.study import Arm
 
 Rows = Any  # log-probabilities [follow, vocabulary] in nats, a tensor or an array
-
-
-@dataclass(frozen=True)
-class Known:
-    """What a baseline answered to a request: all tokens, their rows, its losses, and those of a cut prompt."""
-
-    asked: tuple[Arm, Score]
-    tokens: tuple[int, ...]
-    rows: Rows
-    losses: tuple[float, ...]
-    cut: tuple[float, ...]
 
 
 class Scoring(ABC):
@@ -36,31 +25,23 @@ class Scoring(ABC):
     def _following(self, arm: Arm, tokens: tuple[int, ...], prompt: int) -> tuple[Rows, dict[str, str]]:
         """The rows of each token after the prompt given all before, and notes on how it was prefilled."""
 
-    @abstractmethod
-    def _exp(self, rows: Rows) -> Rows:
-        """The probabilities of rows."""
-
-    def score(self, arm: Arm, request: Score, baseline: Arm | None) -> Answer:
-        known = self._known(baseline, request) if baseline else None
+    def score(self, arm: Arm, request: Score, known: Known | None) -> Answer:
         tokens = known.tokens if known else request.tokens
-        rows, notes = (known.rows, {}) if known and arm == baseline else self._following(arm, tokens, request.prompt)
-        kl: list[float] = []
-        same: list[bool] = []
-        if known:
-            kl = (self._exp(known.rows) * (known.rows - rows)).sum(-1).tolist()
-            same = (known.rows.argmax(-1) == rows.argmax(-1)).tolist()
+        own = known is not None and arm == known.asked[0]
+        rows, notes = (known.rows, {}) if known and own else self._following(arm, tokens, request.prompt)
+        kl, same = compare(known.rows, rows) if known else ((), ())
         return Answer(
             tokens=tokens[request.prompt :],
             losses=_losses(rows, tokens),
             top=tuple(rows.argmax(-1).tolist()),
-            kl=tuple(kl),
-            same=tuple(same),
+            kl=kl,
+            same=same,
             baseline=known.losses if known else (),
             cut=known.cut if known else (),
             notes=notes,
         )
 
-    def _known(self, baseline: Arm, request: Score) -> Known:
+    def known(self, baseline: Arm, request: Score) -> Known:
         """The baseline's answer, computed once for all arms that follow with the same request."""
         if self._baseline and self._baseline.asked == (baseline, request):
             return self._baseline
@@ -74,6 +55,26 @@ class Scoring(ABC):
             cut = _losses(self._following(baseline, seen, request.cut)[0], seen)
         self._baseline = Known((baseline, request), tokens, rows, _losses(rows, tokens), cut)
         return self._baseline
+
+
+def compare(true: Rows, mine: Rows) -> tuple[tuple[float, ...], tuple[bool, ...]]:
+    """KL(true || mine) in nats, and whether both have the same likeliest token, for each row.
+
+    Rows of one library are compared in it, others in float64. Raises Differs for two vocabularies.
+    """
+    import numpy as np
+
+    if true.shape[-1] != mine.shape[-1]:
+        raise Differs(
+            "an arm cannot be compared with a baseline of another vocabulary",
+            expected=f"{true.shape[-1]} tokens",
+            found=f"{mine.shape[-1]}",
+        )
+    if type(true) is not type(mine):
+        true, mine = np.asarray(true, np.float64), np.asarray(mine, np.float64)
+    share = true.exp() if hasattr(true, "exp") else np.exp(true)
+    kl = (share * (true - mine)).sum(-1).tolist()
+    return tuple(kl), tuple((true.argmax(-1) == mine.argmax(-1)).tolist())
 
 
 def _losses(rows: Rows, tokens: tuple[int, ...]) -> tuple[float, ...]:

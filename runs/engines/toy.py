@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from provenance.pins import Pin, build_pin
 from runs.engines.base import (
@@ -23,12 +24,18 @@ from runs.engines.base import (
     Answer,
     Equivalence,
     Generate,
+    Known,
     Opened,
     Opening,
     Prefill,
     Score,
 )
+from runs.engines.scoring import Scoring
 from runs.study import Arm
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
 
 _BLUR = {"exact": 0.0, "map": 0.02, "no-fill": 0.2, "identity": 0.3}
 
@@ -49,7 +56,7 @@ class Toy:
         return OpenedToy(opening.model.read_bytes(), int(opening.flags.get("delay_ms", 0)))
 
 
-class OpenedToy:
+class OpenedToy(Scoring):
     """A file's bytes as a bigram table."""
 
     def __init__(self, model: bytes, delay_ms: int) -> None:
@@ -63,36 +70,21 @@ class OpenedToy:
     def encode(self, text: str) -> Sequence[int]:
         return tuple(text.encode())
 
-    def score(self, arm: Arm, request: Score, baseline: Arm | None) -> Answer:
+    def score(self, arm: Arm, request: Score, known: Known | None) -> Answer:
         time.sleep(self._delay)
-        tokens = request.tokens
-        if request.greedy and baseline:
-            tokens += self._continue(tokens, baseline.fill, request.greedy)
-        places = list(zip(tokens[request.prompt - 1 : -1], tokens[request.prompt :], strict=True))
-        mine = [self._table(before, arm.fill) for before, _ in places]
-        theirs = [self._table(before, baseline.fill) for before, _ in places] if baseline else []
-        pairs = list(zip(theirs, mine, strict=True)) if baseline else []
-        base = _losses(theirs, places)
-        return Answer(
-            tokens=tokens[request.prompt :],
-            losses=_losses(mine, places),
-            top=tuple(map(_likeliest, mine)),
-            kl=tuple(math.fsum(p * math.log(p / q) for p, q in zip(b, a, strict=True)) for b, a in pairs),
-            same=tuple(_likeliest(b) == _likeliest(a) for b, a in pairs),
-            baseline=base,
-            cut=base if request.cut else (),  # a bigram sees one token, whatever is cut
-        )
+        return super().score(arm, request, known)
+
+    def _following(self, arm: Arm, tokens: tuple[int, ...], prompt: int) -> tuple[NDArray[float64], dict[str, str]]:
+        import numpy as np
+
+        return np.log([self._table(before, arm.fill) for before in tokens[prompt - 1 : -1]]), {}
 
     def generate(self, arm: Arm, request: Generate) -> Answer:
         time.sleep(self._delay)
-        made = self._continue(request.tokens, arm.fill, request.limit)
-        return Answer(tokens=made, text=bytes(made).decode("utf-8", "replace"))
-
-    def _continue(self, tokens: tuple[int, ...], fill: str, limit: int) -> tuple[int, ...]:
         made: list[int] = []
-        for _ in range(limit):
-            made.append(_likeliest(self._table((*tokens, *made)[-1], fill)))
-        return tuple(made)
+        for _ in range(request.limit):
+            made.append(_likeliest(self._table((*request.tokens, *made)[-1], arm.fill)))
+        return Answer(tokens=tuple(made), text=bytes(made).decode("utf-8", "replace"))
 
     def prefill(self, arm: Arm, request: Prefill) -> Answer:
         started = time.perf_counter()
@@ -113,10 +105,6 @@ class OpenedToy:
         weights = [1 + byte for part in range(8) for byte in hashlib.sha256(self._key + bytes([before, part])).digest()]
         total, blur = sum(weights), _BLUR[fill]
         return tuple((1 - blur) * weight / total + blur / 256 for weight in weights)
-
-
-def _losses(rows: Sequence[Sequence[float]], places: Sequence[tuple[int, int]]) -> tuple[float, ...]:
-    return tuple(-math.log(row[after]) for row, (_, after) in zip(rows, places, strict=False))
 
 
 def _likeliest(row: Sequence[float]) -> int:

@@ -24,6 +24,7 @@ from runs.engines.base import (
     Opening,
     Prefill,
     Score,
+    answer,
 )
 from runs.study import Arm
 
@@ -183,24 +184,24 @@ def test_scores_are_losses_of_the_tokens_asked_and_the_same_twice(opened: Any, f
     engine, session = opened
     request = _request(session)
     arm, exact = _take(engine, fill), _arm(engine)
-    answer = session.score(arm, request, exact)
-    assert answer == session.score(arm, request, exact)
-    assert answer.tokens == request.tokens[50:]
-    assert len(answer.losses) == len(answer.top) == len(answer.kl) == len(answer.same) == 10
-    assert all(loss >= 0 and math.isfinite(loss) for loss in answer.losses)
-    assert all(kl > -1e-6 for kl in answer.kl)
+    found = answer(session, arm, request, exact)
+    assert found == answer(session, arm, request, exact)
+    assert found.tokens == request.tokens[50:]
+    assert len(found.losses) == len(found.top) == len(found.kl) == len(found.same) == 10
+    assert all(loss >= 0 and math.isfinite(loss) for loss in found.losses)
+    assert all(kl > -1e-6 for kl in found.kl)
     if not fill:
-        assert set(answer.kl) == {0.0}
-        assert all(answer.same)
+        assert set(found.kl) == {0.0}
+        assert all(found.same)
     else:
-        assert sum(answer.kl) > 0
-        assert answer.losses != session.score(exact, request, None).losses
+        assert sum(found.kl) > 0
+        assert found.losses != answer(session, exact, request, None).losses
 
 
 def test_without_a_baseline_nothing_is_compared(opened: Any) -> None:
     engine, session = opened
-    answer = session.score(_arm(engine), _request(session), None)
-    assert (answer.kl, answer.same) == ((), ())
+    found = answer(session, _arm(engine), _request(session), None)
+    assert (found.kl, found.same) == ((), ())
 
 
 def test_the_order_of_arms_changes_nothing(opened: Any) -> None:
@@ -208,17 +209,17 @@ def test_the_order_of_arms_changes_nothing(opened: Any) -> None:
     engine, session = opened
     one, other = _request(session), Score(tuple(session.encode(TEXT))[5:60], 45)
     arm, exact = _arm(engine, **FILLS[1]), _arm(engine)
-    alone = session.score(arm, one, exact)
-    session.score(exact, other, exact)
-    session.score(arm, other, exact)
-    session.score(exact, one, exact)
-    assert session.score(arm, one, exact) == alone
+    alone = answer(session, arm, one, exact)
+    answer(session, exact, other, exact)
+    answer(session, arm, other, exact)
+    answer(session, exact, one, exact)
+    assert answer(session, arm, one, exact) == alone
 
 
 def test_a_loss_depends_on_nothing_after_it(opened: Any) -> None:
     engine, session = opened
     arm = _arm(engine)
-    short, long = (session.score(arm, _request(session, follow), None).losses for follow in (4, 10))
+    short, long = (answer(session, arm, _request(session, follow), None).losses for follow in (4, 10))
     assert long[:4] == pytest.approx(short, abs=1e-4)
 
 
@@ -230,7 +231,7 @@ def test_generation_is_greedy_and_within_its_limit(opened: Any, fill: dict[str, 
     made = session.generate(arm, Generate(request.tokens[:50], 6))
     assert made.tokens == session.generate(arm, Generate(request.tokens[:50], 6)).tokens
     assert 1 <= len(made.tokens) <= 6
-    assert made.tokens[0] == session.score(arm, request, None).top[0]
+    assert made.tokens[0] == answer(session, arm, request, None).top[0]
 
 
 def test_a_prefill_takes_time(opened: Any) -> None:
@@ -243,12 +244,12 @@ def test_the_baselines_own_continuation_is_scored_by_every_arm(opened: Any) -> N
     prompt, exact = _request(session).tokens[:50], _arm(engine)
     made = session.generate(exact, Generate(prompt, 6)).tokens
     for fill in _fills(engine):
-        answer = session.score(_arm(engine, **fill), Score(prompt, 50, greedy=6), exact)
-        assert answer.tokens == made
-        assert len(answer.same) == len(made)
-        given = session.score(_arm(engine, **fill), Score(prompt + made, 50), exact)
-        assert (given.losses, given.kl) == (answer.losses, answer.kl)
-    assert all(session.score(exact, Score(prompt, 50, greedy=6), exact).same)
+        found = answer(session, _arm(engine, **fill), Score(prompt, 50, greedy=6), exact)
+        assert found.tokens == made
+        assert len(found.same) == len(made)
+        given = answer(session, _arm(engine, **fill), Score(prompt + made, 50), exact)
+        assert (given.losses, given.kl) == (found.losses, found.kl)
+    assert all(answer(session, exact, Score(prompt, 50, greedy=6), exact).same)
 
 
 def test_a_cut_prompt_is_the_baselines_alone(opened: Any) -> None:
@@ -256,12 +257,12 @@ def test_a_cut_prompt_is_the_baselines_alone(opened: Any) -> None:
     engine, session = opened
     exact, whole = _arm(engine), _request(session)
     cut = Score(whole.tokens, whole.prompt, cut=8)
-    answers = [session.score(_arm(engine, **fill), cut, exact) for fill in _fills(engine)]
-    own = session.score(exact, whole, None).losses
-    short = session.score(exact, Score(whole.tokens[42:], 8), None).losses
-    assert {answer.baseline for answer in answers} == {own}
-    assert {answer.cut for answer in answers} == {short}
-    assert session.score(exact, Score(whole.tokens, whole.prompt, cut=50), exact).cut in ((), own)
+    answers = [answer(session, _arm(engine, **fill), cut, exact) for fill in _fills(engine)]
+    own = answer(session, exact, whole, None).losses
+    short = answer(session, exact, Score(whole.tokens[42:], 8), None).losses
+    assert {found.baseline for found in answers} == {own}
+    assert {found.cut for found in answers} == {short}
+    assert answer(session, exact, Score(whole.tokens, whole.prompt, cut=50), exact).cut in ((), own)
 
 
 def test_only_the_exact_arm_is_equivalent(opened: Any) -> None:
@@ -270,8 +271,8 @@ def test_only_the_exact_arm_is_equivalent(opened: Any) -> None:
         pytest.skip(f"{engine.name} does not say that it can")
     request = Equivalence(_request(session).tokens)
     answers = [session.equivalence(_arm(engine, **fill), request) for fill in ({"tail": 8}, *FILLS)]
-    assert [answer.identical for answer in answers] == [True, False, False, False]
-    assert answers[0].difference == 0 < min(answer.difference for answer in answers[1:])
+    assert [found.identical for found in answers] == [True, False, False, False]
+    assert answers[0].difference == 0 < min(found.difference for found in answers[1:])
 
 
 def test_an_unknown_engine_is_usage() -> None:

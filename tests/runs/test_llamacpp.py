@@ -16,7 +16,7 @@ import pytest
 from ledger.errors import Differs, UsageProblem
 from runs import engines
 from runs.engines import llamacpp_installed
-from runs.engines.base import Equivalence, Generate, Opening, Prefill, Score
+from runs.engines.base import Equivalence, Generate, Opening, Prefill, Score, answer
 from runs.study import Arm
 
 here = pytest.mark.skipif(find_spec("llama_cpp") is None, reason="llama-cpp-python is not installed")
@@ -93,16 +93,16 @@ def test_losses_are_the_models_own_whole_distribution(tiny: Any) -> None:
         logits = tiny.model(torch.tensor([tiny.tokens])).logits[0]
     true = logits[49:-1].log_softmax(-1)
     for flags in (OWN, HAND):
-        answer = tiny.opened.score(arm(flags), Score(tiny.tokens, 50), arm(OWN))
+        found = answer(tiny.opened, arm(flags), Score(tiny.tokens, 50), arm(OWN))
         wanted = [-true[place, token].item() for place, token in enumerate(tiny.tokens[50:])]
-        assert answer.losses == pytest.approx(wanted, abs=0.02)
-        assert answer.top == tuple(true.argmax(-1).tolist())
-        assert max(answer.kl) < 1e-4
-        assert all(answer.same)
+        assert found.losses == pytest.approx(wanted, abs=0.02)
+        assert found.top == tuple(true.argmax(-1).tolist())
+        assert max(found.kl) < 1e-4
+        assert all(found.same)
     filled = arm(HAND, fill="identity", split=2, tail=8)
-    answer = tiny.opened.score(filled, Score(tiny.tokens, 50), arm(OWN))
-    assert min(answer.kl) > 1e-4  # KL of distributions that really differ
-    assert sum(answer.losses) != pytest.approx(sum(answer.baseline), abs=0.05)
+    found = answer(tiny.opened, filled, Score(tiny.tokens, 50), arm(OWN))
+    assert min(found.kl) > 1e-4  # KL of distributions that really differ
+    assert sum(found.losses) != pytest.approx(sum(found.baseline), abs=0.05)
 
 
 @here
@@ -112,9 +112,9 @@ def test_kl_is_over_the_whole_vocabulary(tiny: Any) -> None:
 
     rounded = {**OWN, "cache": "bf16"}
     request = Score(tiny.tokens, 76)
-    answer = tiny.opened.score(arm(rounded), request, arm(OWN))
+    found = answer(tiny.opened, arm(rounded), request, arm(OWN))
     rows = [tiny.opened._following(arm(flags), tiny.tokens, 76)[0] for flags in (OWN, rounded)]
-    for place, kl in enumerate(answer.kl):
+    for place, kl in enumerate(found.kl):
         p, q = (row[place].tolist() for row in rows)
         assert math.fsum(math.exp(value) for value in p) == pytest.approx(1, abs=1e-9)
         assert kl == pytest.approx(math.fsum(math.exp(a) * (a - b) for a, b in zip(p, q, strict=True)), abs=1e-12)
@@ -123,9 +123,9 @@ def test_kl_is_over_the_whole_vocabulary(tiny: Any) -> None:
 
 @here
 def test_batches_of_any_size_read_the_same_prompt(tiny: Any) -> None:
-    whole = tiny.opened.score(arm(OWN), Score(tiny.tokens, 50), None)
+    whole = answer(tiny.opened, arm(OWN), Score(tiny.tokens, 50), None)
     for batch in (1, 7, 64):
-        part = tiny.opened.score(arm({**OWN, "batch": batch}), Score(tiny.tokens, 50), None)
+        part = answer(tiny.opened, arm({**OWN, "batch": batch}), Score(tiny.tokens, 50), None)
         assert part.losses == pytest.approx(whole.losses, abs=1e-2)
         assert len(part.losses) == 30
 
@@ -158,16 +158,16 @@ def test_a_prefill_says_where_its_time_went(tiny: Any) -> None:
 @here
 def test_a_prompt_of_one_token_and_one_that_is_too_long(tiny: Any) -> None:
     for flags in (OWN, HAND):
-        one = tiny.opened.score(arm(flags), Score(tiny.tokens[:3], 1), None)
+        one = answer(tiny.opened, arm(flags), Score(tiny.tokens[:3], 1), None)
         assert len(one.losses) == 2
         with pytest.raises(UsageProblem, match="do not fit into the context"):
-            tiny.opened.score(arm({**flags, "context": 64}), Score(tiny.tokens * 20, 1500), None)
+            answer(tiny.opened, arm({**flags, "context": 64}), Score(tiny.tokens * 20, 1500), None)
 
 
 @here
 def test_a_prompt_that_runs_exactly_says_so(tiny: Any) -> None:
     short = arm(HAND, fill="identity", split=2, tail=60)
-    assert "exactly" in tiny.opened.score(short, Score(tiny.tokens, 50), None).notes
+    assert "exactly" in answer(tiny.opened, short, Score(tiny.tokens, 50), None).notes
 
 
 @here
@@ -176,7 +176,7 @@ def test_what_it_cannot_do_is_refused(tiny: Any, tmp_path: Path) -> None:
         tiny.opened.equivalence(arm(OWN), Equivalence(tiny.tokens))
     alone = engines.engine("llamacpp").open(Opening("path:x", tiny.opening.model, {}, "fp32", OWN))
     with pytest.raises(UsageProblem, match="opened without PyTorch"):
-        alone.score(arm(OWN), Score(tiny.tokens, 50), arm(HAND))
+        answer(alone, arm(OWN), Score(tiny.tokens, 50), arm(HAND))
     alone.close()
     for path, kind in ((tmp_path, UsageProblem), (tmp_path / "cut.gguf", Differs)):
         if path != tmp_path:
@@ -368,7 +368,7 @@ def test_a_real_quantised_model_goes_on_from_pytorchs_cache_as_from_its_own() ->
     _, tokenizer = load(source, parse_dtype("bf16"))
     assert list(opened.encode(text)) == tokenizer(text)["input_ids"]
     request = Score(tuple(opened.encode(text))[:300], 236)
-    answer = opened.score(arm(flags), request, arm({"threads": 1, "context": 512}))
+    found = answer(opened, arm(flags), request, arm({"threads": 1, "context": 512}))
     opened.close()
-    assert sum(answer.same) >= 0.85 * len(answer.same)
-    assert sum(answer.kl) / len(answer.kl) < 0.05
+    assert sum(found.same) >= 0.85 * len(found.same)
+    assert sum(found.kl) / len(found.kl) < 0.05
