@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from recompute.documents.base import Cell, Document, Reader
 from recompute.documents.draft import Draft, blanked
+from recompute.documents.html_tables import html_tables
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -23,8 +24,9 @@ _DELIMITER = re.compile(r"[ \t>]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\
 _ROW = re.compile(r"[ \t>]*\|.*\|[ \t]*")
 _SPECIAL = re.compile(r"[`*_\[\]<>\\&$!]")
 _CODE = r"(?<!`)(?P<ticks>`+)(?!`)(?:(?!\n[ \t]*\n)[\s\S]){1,400}?(?<!`)(?P=ticks)(?!`)"
+_COMMENT = r"<!--[\s\S]*?(?:-->|\Z)"
 _NOT_SAID = re.compile(
-    rf"<!--[\s\S]*?(?:-->|\Z)|{_CODE}|(?<=\])\((?:[^()\n]|\([^()\n]*\))*\)|(?<=\])\[[^\]\n]*\]"
+    rf"{_COMMENT}|{_CODE}|(?<=\])\((?:[^()\n]|\([^()\n]*\))*\)|(?<=\])\[[^\]\n]*\]"
     r"|^ {0,3}\[[^\]\n]+\]:.*$|<(?:https?:|mailto:)[^>\n]*>|</?(?!su[pb]\b)[A-Za-z][^<>\n]{0,200}>",
     re.MULTILINE,
 )
@@ -34,7 +36,10 @@ _NUMBERING = re.compile(
 
 
 class Markdown(Reader):
-    """Tables with pipes. A row with more or fewer cells than the header refuses its table; GitHub would pad."""
+    """Tables with pipes. A row with more or fewer cells than the header refuses its table; GitHub would pad.
+
+    An HTML table is not read, and refused when it holds numbers, so that none is overlooked.
+    """
 
     suffixes = (".md", ".markdown", ".qmd", ".rmd")
     writable = True
@@ -59,10 +64,11 @@ class Markdown(Reader):
                 (good if read else refused).append(_span(draft, block))
             elif block.type == "paragraph_open":
                 refused += _stray(draft, block)
+        refused += _html(draft, text, [_span(draft, block) for block in blocks if block.type == "html_block"])
         rest = blanked(text, good)
         rest = blanked(rest, sorted(match.span() for match in _NOT_SAID.finditer(rest)))
         rest = blanked(rest, (match.span() for match in _NUMBERING.finditer(rest)))
-        return draft.done(blanked(rest, refused), rest)
+        return draft.done(blanked(rest, sorted(refused)), rest)
 
 
 _LEAVES = ("table_open", "paragraph_open", "heading_open", "fence", "code_block", "html_block", "hr")
@@ -198,6 +204,25 @@ def _stray(draft: Draft, block: Token) -> list[tuple[int, int]]:
         spans.append((start, end))
         before = number
     return spans
+
+
+def _html(draft: Draft, text: str, blocks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Refuse HTML tables with numbers; where they are. What comments and code show is none.
+
+    blocks: of HTML, where a backtick opens no code.
+    """
+    code = [match.span() for match in re.finditer(_CODE, blanked(text, blocks))]
+    shown = blanked(blanked(text, code), (match.span() for match in re.finditer(_COMMENT, text)))
+    found = html_tables(shown)
+    for (start, _), said in found:
+        draft.refuse(
+            "html-table",
+            start,
+            "an HTML table is not read, and this one holds numbers: write it with pipes",
+            expected="a table with pipes",
+            found=f"<table> with {', '.join(said[:3])}",
+        )
+    return [span for span, _ in found]
 
 
 def plain(text: str) -> str:

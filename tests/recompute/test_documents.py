@@ -113,6 +113,48 @@ def test_rows_that_are_in_no_table_are_not_overlooked(source: str) -> None:
     assert "in no table" in document.findings[0].message
 
 
+HTML = "<table>\n<tr><th>arm</th><th>loss</th></tr>\n\n<tr><td>map</td><td>1.5</td></tr>\n</table>\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "found"),
+    [
+        (f"Text.\n\n{HTML}", 3, "1.5"),
+        (HTML.replace("\n", "\r\n"), 1, "1.5"),
+        ("- a list\n  <TABLE class='x'>\n  <tr><td>4</td></tr></TABLE>\n", 2, "4"),
+        ("A row of text <table><tr><td>&minus;5</td></tr></table>.\n", 1, "\u22125"),
+        ("<table>\n<tr><td>`12`</td></tr>\n</table>\nand `code`\n", 1, "12"),  # no code within HTML
+        ("<table><tr><td><table><tr><td>x</td></tr></table></td><td>9</td></tr></table>\n", 1, "9"),
+        ("<table>\n<tr><td>7\n", 1, "7"),
+        ("<table><tr><td>1_000</td></tr></table>\n", 1, "1_000"),
+        (f"{TABLE}\n<table><tr><td>40.62 %</td></tr></table>\n", 8, "40.62 %"),
+    ],
+)
+def test_an_html_table_with_numbers_is_refused_by_name(source: str, line: int, found: str) -> None:
+    document = read(source)
+    refused = [finding for finding in document.findings if finding.code == "html-table"]
+    assert [(one.severity, one.exit_code, one.where) for one in refused] == [(Severity.ERROR, 1, f"paper.md:{line}")]
+    assert refused[0].found == f"<table> with {found}"
+    assert "write it with pipes" in refused[0].message
+    assert all(number not in document.prose for number in ("1.5", "40.62"))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"<!--\n{HTML}-->\n",
+        f"```html\n{HTML}```\n",
+        "Text.\n\n" + "".join(f"    {line}\n" for line in HTML.splitlines()),
+        "write `<table><tr><td>5</td></tr></table>` here\n",
+        "\\<table> 5 \\</table>\n",
+        "<table width='5'><tr><td><img src='a1.png' width='300'></td><td>-</td></tr></table>\n",
+        "</table> 5 <tablet>6</tablet>\n",
+    ],
+)
+def test_an_html_table_that_is_not_shown_or_has_no_numbers_is_none(source: str) -> None:
+    assert read(source).findings == ()
+
+
 def test_one_column_no_outer_pipes_and_empty_cells() -> None:
     assert texts(read("a | b\n--|--\n1 | |\n|| 2\n")) == [["1", ""], ["", "2"]]
     assert texts(read("| a |\n|---|\n| 1 |\n| |\n")) == [["1"], [""]]
