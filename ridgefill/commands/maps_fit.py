@@ -40,10 +40,13 @@ def fit(
 ) -> None:
     """Fit maps of MODEL into OUT/S<split>, one folder a split.
 
+    Each folder also gets the rarities of the texts' tokens, for the selectors that go by them.
+
     Without --text, the documentation and library sources of the running Python are the text.
     """
     from ridgefill import fitting, sources
     from ridgefill.maps import check_target
+    from ridgefill.rowsel import RowTable
     from ridgefill.texts import builtin, read_texts
 
     for split in splits:
@@ -63,10 +66,10 @@ def fit(
         window=window,
         state=state,
     )
-    found = []
+    table, found = RowTable.of(tokenizer, calibration.values()), []
     for split, maps in fitted.items():
         folder = out / f"S{split}"
-        about = maps.save(folder, store).manifest.fit
+        about = table.attach(maps, list(calibration.values())).save(folder, store).manifest.fit
         found.append({"split": split, "folder": str(folder), **about})
     if as_json:
         print_json({"ok": True, "maps": found})

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tokenizers import Tokenizer, pre_tokenizers
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
 from ridgefill.cli import main
 from ridgefill.maps import Maps
-from ridgefill.texts import builtin
+from ridgefill.rowsel import RowTable
+from ridgefill.texts import builtin, read_texts
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -74,7 +76,7 @@ def test_fit_inspect_convert_verify_and_table_work_together(
     assert Maps.load(tmp_path / "i8").manifest.projector.dtype == "i8"
     code, out, err = ridgefill("maps", "verify", tmp_path / "i8", "--model", source)
     assert (code, err) == (0, "")
-    assert "3 files verified, and the maps are for this model" in out
+    assert "4 files verified, and the maps are for this model" in out
     options = ("--length", 30, "--tail", 8, "--follow", 10, "--text", tmp_path / "judge")
     code, out, _ = ridgefill("maps", "table", source, fitted / "S2", tmp_path / "i8", *options)
     assert code == 0
@@ -82,6 +84,17 @@ def test_fit_inspect_convert_verify_and_table_work_together(
     assert [tuple(cell.strip() for cell in row) for row in rows] == [
         ("30", split, arm) for split in ("2", "3") for arm in ("no fill", "identity", "map")
     ]
+
+
+def test_fit_leaves_a_table_of_rarities_that_conversion_keeps(
+    ridgefill: Run, words: Any, fitted: Path, tmp_path: Path
+) -> None:
+    ridgefill("maps", "convert", fitted / "S3", tmp_path / "i8", "--dtype", "i8")
+    texts = read_texts([tmp_path / "fit"]).values()
+    for folder in (fitted / "S2", tmp_path / "i8"):
+        table = RowTable.beside(Maps.load(folder))
+        assert table is not None
+        assert torch.equal(table.score_all, RowTable.of(words, texts).score_all)
 
 
 def test_json_is_one_object_also_on_failure(ridgefill: Run, source: str, fitted: Path, tmp_path: Path) -> None:
