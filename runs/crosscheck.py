@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -62,15 +62,20 @@ def _tasks(study: Study, places: Mapping[str, Path]) -> Iterator[Fault]:
                 continue
             if lacks:
                 yield ("tasks", name), f"the engine {kind} cannot {', '.join(lacks)}"
-        if task.baseline:
-            session = study.arms[task.baseline].session
-            strange = [arm for arm in study.arms_of(name) if study.arms[arm].session != session]
-            if strange:
-                yield (
-                    ("tasks", name, "baseline"),
-                    f"{', '.join(strange)} cannot be compared with {task.baseline}: "
-                    "another engine, model, dtype or flags; name the arms of the task",
-                )
+        if missing := apart(study, name, study.arms_of(name)):
+            yield (
+                ("tasks", name, "baseline"),
+                f"{task.baseline} has another engine, model, dtype or flags than {', '.join(missing)}: "
+                "make it one of the task's arms, so that it is opened too",
+            )
+
+
+def apart(study: Study, task: str, arms: Collection[str]) -> list[str]:
+    """Those of a task's arms whose baseline no engine is open for, where only these arms are asked."""
+    baseline = study.tasks[task].baseline
+    if not baseline or baseline in arms:
+        return []
+    return [arm for arm in arms if study.arms[arm].session != study.arms[baseline].session]
 
 
 def _known(names: Mapping[str, Any], asked: Iterable[str], path: Path, what: str) -> Iterator[Fault]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ledger.errors import UsageProblem
+from runs.crosscheck import apart
 from runs.record import Key
 from runs.study import Study
 
@@ -61,8 +62,12 @@ def choose(study: Study, arms: Collection[str], tasks: Collection[str]) -> tuple
     chosen = tuple(name for name in study.tasks if not tasks or name in tasks)
     answering = {arm for task in chosen for arm in study.arms_of(task)}
     named = tuple(name for name in study.arms if name in answering and (not arms or name in arms))
-    asked_of = {task for task in chosen if set(study.arms_of(task)) & set(named)}
-    return named, tuple(name for name in chosen if name in asked_of)
+    asked_of = tuple(task for task in chosen if set(study.arms_of(task)) & set(named))
+    for task in asked_of:
+        if apart(study, task, [arm for arm in named if arm in study.arms_of(task)]):
+            baseline = study.tasks[task].baseline
+            raise UsageProblem(f"the task {task} compares with the arm {baseline}", hint=f"--arm {baseline} too")
+    return named, asked_of
 
 
 def make_plan(study: Study, arms: tuple[str, ...], tasks: tuple[str, ...], data: Mapping[str, Path]) -> Plan:

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 import orjson
 
-from ledger.errors import Problem, UsageProblem
+from ledger.errors import Differs, Problem, UsageProblem
 from provenance.pins import Pin, build_pin, read_pin
 from runs import engines
 from runs.engines.base import Opened, Opening, answer
@@ -54,7 +54,7 @@ class Worker:
         self.study = load_study(job.folder)
         self.data = places(job.folder, job.pins, "dataset")
         self._opened: dict[tuple[Any, ...], Opened] = {}
-        self._sample: tuple[Unit, tuple[Any, ...], Sample] | None = None
+        self._samples: tuple[Unit | None, dict[tuple[Any, ...], Sample]] = (None, {})
         models, maps = places(job.folder, job.pins, "model"), places(job.folder, job.pins, "maps")
         for name in job.arms:
             arm = self.study.arms[name]
@@ -78,10 +78,15 @@ class Worker:
         arm, task = self.study.arms[name], self.study.tasks[unit.task]
         sample = None
         try:
-            opened = self._opened[arm.session]
-            sample = self._make(unit, arm, opened)
+            sample = self._make(unit, arm)
             baseline = self.study.arms[task.baseline] if task.baseline else None
-            found = answer(opened, arm, sample.request, baseline)
+            if baseline and self._make(unit, baseline).request != sample.request:
+                raise Differs(
+                    f"{name} and its baseline {task.baseline} read the sample as different tokens",
+                    cause="models of two vocabularies, or another tokenizer",
+                )
+            elsewhere = self._opened[baseline.session] if baseline else None
+            found = answer(self._opened[arm.session], arm, sample.request, baseline, elsewhere)
             values = task.score(sample, found)
         except Exception as wrong:  # one sample's failure must not end the run
             traceback.print_exc(file=self.log)
@@ -97,14 +102,16 @@ class Worker:
             detail={**sample.detail, **found.notes, **({"text": found.text} if found.text else {})},
         )
 
-    def _make(self, unit: Unit, arm: Arm, opened: Opened) -> Sample:
+    def _make(self, unit: Unit, arm: Arm) -> Sample:
         """The unit's sample; the arms of a unit that share an engine share it."""
-        known = self._sample
-        if known and known[:2] == (_asked(unit), arm.session):
-            return known[2]
-        sample = self.study.tasks[unit.task].sample(unit.sample, self.data, unit.seed, opened.encode)
-        self._sample = (_asked(unit), arm.session, sample)
-        return sample
+        asked = Unit(unit.task, unit.seed, unit.sample, 0, ())
+        if self._samples[0] != asked:
+            self._samples = (asked, {})
+        made = self._samples[1]
+        if arm.session not in made:
+            encode = self._opened[arm.session].encode
+            made[arm.session] = self.study.tasks[unit.task].sample(unit.sample, self.data, unit.seed, encode)
+        return made[arm.session]
 
     def close(self) -> None:
         """Let every engine go."""
@@ -119,10 +126,6 @@ def failed(unit: Unit, arm: str, why: str, seconds: float = 0.0, sample: Sample 
     return Outcome(
         unit.key(arm), sample.stratum, sample.length, 0, {}, error=why, seconds=seconds, detail=sample.detail
     )
-
-
-def _asked(unit: Unit) -> Unit:
-    return Unit(unit.task, unit.seed, unit.sample, 0, ())
 
 
 def _told(wrong: Exception) -> str:

@@ -102,11 +102,11 @@ FAULTS: dict[str, tuple[str, str, int, str]] = {
         "expected text, a whole number",
     ),
     "unknown flag": ('model = "m"\n[[', 'model = "m"\nflags = { dealy = 1 }\n[[', 12, "knows only the flag delay_ms"),
-    "baseline of other flags": (
-        'model = "m"\n[[',
-        'model = "m"\nflags = { delay_ms = 1 }\n[[',
-        27,
-        "cannot be compared with exact",
+    "baseline that is not opened": (
+        'baseline = "exact"',
+        'baseline = "slow"\narms = ["exact"]\n[arms.slow]\nengine = "toy"\nmodel = "m"\nflags = { delay_ms = 1 }',
+        26,
+        "slow has another engine, model, dtype or flags than exact: make it one of the task's arms",
     ),
     "no arms": (GOOD[GOOD.index("[arms") : GOOD.index("[tasks")], "", 1, "arms: there is none"),
 }
