@@ -1,6 +1,6 @@
 """What an engine is: opened on pinned files, it answers requests for any arm of its model.
 
-engine.check(arm) -> opened = engine.open(Opening) -> opened.score | generate | prefill | equivalence -> opened.close()
+engine.check(arm) -> opened = engine.open(Opening) -> opened.score | generate | prefill | ... -> opened.close()
 known = one.known(baseline, request) -> another.score(arm, request, known)
 """
 
@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from provenance.pins import Pin
 
 if TYPE_CHECKING:
+    from runs.server import Server
     from runs.study import Arm
 
 SCORE, GENERATE, PREFILL, COMPARE, EQUIVALENCE = "score", "generate", "prefill", "compare", "equivalence"
+LOAD = "load"
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,28 @@ class Equivalence:
     tokens: tuple[int, ...]
 
 
-Request = Score | Generate | Prefill | Equivalence
+@dataclass(frozen=True)
+class Load:
+    """How long until the first token after `tokens`, and how do others fare, who are being answered as it arrives?
+
+    others: their prompts, one for each; limit: how many tokens each of them is given.
+    """
+
+    tokens: tuple[int, ...]
+    others: tuple[tuple[int, ...], ...]
+    limit: int
+
+
+Request = Score | Generate | Prefill | Equivalence | Load
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What a client saw of one answer: when it asked and when each piece came, in seconds of one clock; its tokens."""
+
+    asked: float
+    arrivals: tuple[float, ...]
+    tokens: int
 
 
 @dataclass(frozen=True)
@@ -65,9 +88,11 @@ class Answer:
     tokens: ids that were scored or generated; text: generated; losses: nats a scored token; top: the likeliest
     id at each scored place; kl, same: KL(baseline || arm) in nats and whether both have the same likeliest
     token, at each scored place, where a baseline was asked for; baseline, cut: the baseline's losses there, and
-    those with the prompt cut; seconds: until the first token, of a prefill; ceiling: how many times fewer
-    multiply-accumulates than the exact arm, 0 where nobody counted; identical, difference: whether every bit is
-    the model's own, and the largest difference of a logit; notes: what a reader of the number must know, kept
+    those with the prompt cut; seconds: until the first token, of a prefill; server_seconds: that by a server's own
+    clock, 0 where it tells none; ceiling: how many times fewer multiply-accumulates than the exact arm, 0 where
+    nobody counted; peak_mib: the most memory a server held meanwhile, 0 where nobody looked; others: of a load;
+    identical, difference: whether every bit is the model's own, and the largest difference of a logit; made: how
+    many tokens were generated, where their ids are not told; notes: what a reader of the number must know, kept
     with its rows.
     """
 
@@ -80,7 +105,11 @@ class Answer:
     baseline: tuple[float, ...] = ()
     cut: tuple[float, ...] = ()
     seconds: float = 0.0
+    server_seconds: float = 0.0
     ceiling: float = 0.0
+    peak_mib: int = 0
+    others: tuple[Stream, ...] = ()
+    made: int = 0
     identical: bool = False
     difference: float = 0.0
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -105,7 +134,7 @@ class Known:
 class Opening:
     """What an engine may open: the model, and maps by their names in the study, each where its pin found it.
 
-    source: what the study calls the model.
+    source: what the study calls the model; server: what its arms ask, where they ask one.
     """
 
     source: str
@@ -113,6 +142,8 @@ class Opening:
     maps: Mapping[str, Path]
     dtype: str
     flags: Mapping[str, str | int | bool]
+    server: Server | None = None
+    server_name: str = ""
 
 
 class Opened(Protocol):
@@ -139,6 +170,9 @@ class Opened(Protocol):
     def equivalence(self, arm: Arm, request: Equivalence) -> Answer:
         """The arm against the model's own forward pass."""
 
+    def load(self, arm: Arm, request: Load) -> Answer:
+        """A long prompt among users who are being answered; of `LOAD` alone."""
+
     def close(self) -> None:
         """Let everything go."""
 
@@ -158,7 +192,7 @@ class Engine(Protocol):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """Which of score, generate, prefill, equivalence and compare it has."""
+        """Which of score, generate, prefill, equivalence, load and compare it has."""
 
     def check(self, arm: Arm) -> str:
         """Why it cannot run an arm, judged by the arm alone and without heavy imports; "" when it can."""
@@ -175,4 +209,6 @@ def answer(opened: Opened, arm: Arm, request: Request, baseline: Arm | None, els
         return opened.generate(arm, request)
     if isinstance(request, Prefill):
         return opened.prefill(arm, request)
+    if isinstance(request, Load):
+        return opened.load(arm, request)
     return opened.equivalence(arm, request)
