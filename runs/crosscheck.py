@@ -22,7 +22,7 @@ def cross_check(study: Study, places: Mapping[str, Path]) -> list[Fault]:
 
     Later checks are left out where earlier ones fail, so that one mistake is told once.
     """
-    for check in (_names, _arms, _tasks):
+    for check in (_names, _servers, _arms, _tasks):
         if faults := list(check(study, places)):
             return faults
     return []
@@ -32,11 +32,26 @@ def _names(study: Study, places: Mapping[str, Path]) -> Iterator[Fault]:
     for name, arm in study.arms.items():
         yield from _known(study.models, [arm.model], (*places[name], "model"), "model")
         yield from _known(study.maps, [arm.maps] if arm.maps else [], (*places[name], "maps"), "map folder")
+        yield from _known(study.servers, [arm.server] if arm.server else [], (*places[name], "server"), "server")
+    for name, server in study.servers.items():
+        yield from _known(study.maps, server.maps, ("servers", name, "command"), "map folder")
+    for name, build in study.builds.items():
+        yield from _known(study.servers, [build.server] if build.server else [], ("builds", name, "server"), "server")
     for name, task in study.tasks.items():
         path = ("tasks", name)
         yield from _known(study.arms, task.arms, (*path, "arms"), "arm")
         yield from _known(study.datasets, task.datasets, (*path, "dataset"), "data set")
         yield from _known(study.arms, [task.baseline] if task.baseline else [], (*path, "baseline"), "arm")
+
+
+def _servers(study: Study, places: Mapping[str, Path]) -> Iterator[Fault]:
+    for name, arm in study.arms.items():
+        if arm.server and (problem := study.servers[arm.server].refusal(arm)):
+            yield (*places[name], "server"), f"arm {name}: the server {arm.server} cannot answer for it: {problem}"
+    told = {build.server for build in study.builds.values() if build.reports or build.digest}
+    for name, server in study.servers.items():
+        if server.url and name not in told:
+            yield ("servers", name, "url"), "nothing says which server must run there: add [builds.NAME] with reports"
 
 
 def _arms(study: Study, places: Mapping[str, Path]) -> Iterator[Fault]:

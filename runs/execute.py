@@ -28,6 +28,7 @@ from provenance.hold import Held, hold
 from provenance.pins import Pin
 from provenance.source import capture, require_clean
 from runs import engines
+from runs.buildpins import check_builds
 from runs.executors import executor
 from runs.executors.base import Executor, Loss
 from runs.history import Run
@@ -36,7 +37,7 @@ from runs.inputs import places
 from runs.journal import Journal
 from runs.load import load_study
 from runs.plan import Plan, make_plan
-from runs.prepare import Ready, check_builds, refuse
+from runs.prepare import Ready, refuse
 from runs.progress import Progress
 from runs.record import RunRecord
 from runs.seal import seal

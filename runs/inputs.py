@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ledger.claims import CLAIMS_FILE, STUDY_FILE
-from ledger.errors import EnvironmentProblem
+from ledger.errors import CannotCheck, EnvironmentProblem
 from ledger.findings import Finding, error
 from provenance.cache import HashCache, default_cache_file
 from provenance.measure import REFUSALS, refused, take
@@ -22,10 +22,16 @@ def used(study: Study, arms: Collection[str], tasks: Collection[str]) -> Iterato
     chosen = [study.arms[arm] for arm in arms]
     for name in sorted({arm.model for arm in chosen}):
         yield "model", name, study.models[name]
-    for name in sorted({arm.maps for arm in chosen if arm.maps}):
+    started = [maps for name in servers(study, arms) for maps in study.servers[name].maps]
+    for name in sorted({*(arm.maps for arm in chosen if arm.maps), *started}):
         yield "maps", name, study.maps[name]
     for name in sorted({name for task in tasks for name in study.tasks[task].datasets}):
         yield "dataset", name, study.datasets[name]
+
+
+def servers(study: Study, arms: Collection[str]) -> list[str]:
+    """The names of the servers that these arms ask."""
+    return sorted({server for arm in arms if (server := study.arms[arm].server)})
 
 
 def take_pins(
@@ -49,6 +55,11 @@ def take_pins(
         pins.append(pin)
         if not exploratory:
             findings += _as_stated(stated, pin, where)
+    for name in servers(study, arms):
+        try:
+            study.servers[name].check_here()
+        except CannotCheck as problem:
+            findings.append(refused(f"{STUDY_FILE}: servers.{name}", problem))
     packages = {"runs"} | {package for arm in arms for package in engines.engine(study.arms[arm].engine).packages}
     pins += [source_pin(package, folder) for package in sorted(packages)]
     cache.save()

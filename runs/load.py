@@ -14,12 +14,20 @@ from ledger.events.base import Part
 from ledger.toml_lines import key_lines, line_of
 from runs import grid
 from runs.crosscheck import cross_check, problems, unknown
+from runs.server import Server
 from runs.study import Arm, Build, Input, Study
 from runs.tasks import task_class
 from runs.tasks.base import Task
 
 M = TypeVar("M", bound=Part)
-_SECTIONS: dict[str, type[Part]] = {"models": Input, "maps": Input, "datasets": Input, "builds": Build, "arms": Arm}
+_SECTIONS: dict[str, type[Part]] = {
+    "models": Input,
+    "maps": Input,
+    "datasets": Input,
+    "builds": Build,
+    "servers": Server,
+    "arms": Arm,
+}
 _TOP = {*Study.model_fields, "grid"}
 
 

@@ -71,24 +71,3 @@ def refuse(findings: Sequence[Finding]) -> None:
             found=first.found,
             hint=first.hint or "ridgefill run plan",
         )
-
-
-def check_builds(study: Study, builds: Sequence[Pin]) -> None:
-    """Hold what really runs against the builds that the study pins. Raises Differs."""
-    for name, wanted in study.builds.items():
-        for pin in builds:
-            detail = pin.detail or {}
-            if detail.get("engine") != wanted.engine:
-                continue
-            packages = detail.get("packages")
-            found = packages if isinstance(packages, dict) else {}
-            for package, version in wanted.packages.items():
-                if found.get(package) != version:
-                    raise Differs(
-                        f"the build {name} is not the pinned one: {package}",
-                        expected=version,
-                        found=str(found.get(package, "not installed")),
-                        hint=f"pip install {package}=={version}",
-                    )
-            if wanted.digest is not None and wanted.digest != pin.digest:
-                raise Differs(f"the build {name} is not the pinned one", expected=wanted.digest, found=pin.digest)

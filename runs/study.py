@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, SerializeAsAny, field_validator, mod
 
 from ledger.events.base import Hash, Part, Slug
 from provenance.pins import Walk
+from runs.server import Server
 from runs.tasks.base import Task
 
 Names = Annotated[tuple[str, ...], Field(strict=False)]
@@ -40,10 +41,16 @@ class Input(Part):
 
 
 class Build(Part):
-    """What an engine must be, where it matters: package versions, or the digest of the whole build."""
+    """What an engine must be, where it matters: package versions, files by their names, or the digest of the whole.
+
+    server: the server that it is about, of those that the study names; reports: what that says of itself.
+    """
 
     engine: Slug
+    server: Slug | None = None
     packages: dict[str, str] = Field(default_factory=dict)
+    files: dict[str, Hash] = Field(default_factory=dict)
+    reports: dict[str, Flag] = Field(default_factory=dict)
     digest: Hash | None = None
 
 
@@ -53,7 +60,7 @@ class Arm(Part):
     fill: what stands in for the late layers' inputs at the rows of the prefix; split: the first layer that
     filled rows do not run; tail: the last tokens that run exactly; rows: the selector of prefix rows that run
     exactly too; share: how many these are, as a share of the prompt, instead of the selector's own budget;
-    corrections: of what filled rows write; flags: what only the engine knows.
+    corrections: of what filled rows write; flags: what only the engine knows; server: what it asks, if it asks one.
     """
 
     engine: Slug
@@ -67,11 +74,13 @@ class Arm(Part):
     corrections: Names = ()
     dtype: str = "fp32"
     flags: dict[str, Flag] = Field(default_factory=dict)
+    server: Slug | None = None
 
     @property
     def session(self) -> tuple[Any, ...]:
         """What arms must share to be answered by one opened engine."""
-        return (self.engine, self.model, self.dtype, tuple(sorted(self.flags.items())))
+        asked = (self.server,) if self.server else ()
+        return (self.engine, self.model, self.dtype, tuple(sorted(self.flags.items())), *asked)
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Arm:
@@ -101,6 +110,7 @@ class Study(Part):
     maps: dict[Slug, Input] = Field(default_factory=dict)
     datasets: dict[Slug, Input] = Field(default_factory=dict)
     builds: dict[Slug, Build] = Field(default_factory=dict)
+    servers: dict[Slug, Server] = Field(default_factory=dict)
     arms: dict[Slug, Arm]
     tasks: dict[Slug, SerializeAsAny[Task]]
 

@@ -60,7 +60,8 @@ class Worker:
             arm = self.study.arms[name]
             if arm.session not in self._opened:
                 source = self.study.models[arm.model].source
-                opening = Opening(source, models[arm.model], maps, arm.dtype, arm.flags)
+                server = self.study.servers[arm.server] if arm.server else None
+                opening = Opening(source, models[arm.model], maps, arm.dtype, arm.flags, server, arm.server or "")
                 self._opened[arm.session] = engines.engine(arm.engine).open(opening)
 
     def builds(self) -> list[Pin]:
@@ -68,7 +69,7 @@ class Worker:
         pins = []
         for key, opened in self._opened.items():
             pin = opened.build()
-            name = " ".join(map(str, (*key[:3], *(f"{flag}={value}" for flag, value in key[3]))))
+            name = " ".join(map(str, (*key[:3], *(f"{flag}={value}" for flag, value in key[3]), *key[4:])))
             pins.append(build_pin(name, pin.files or {}, pin.detail or {}, pin.size))
         return pins
 
@@ -96,7 +97,7 @@ class Worker:
             unit.key(name),
             sample.stratum,
             sample.length,
-            len(found.tokens),
+            found.made or len(found.tokens),
             values,
             seconds=time.perf_counter() - began,
             detail={**sample.detail, **found.notes, **({"text": found.text} if found.text else {})},
