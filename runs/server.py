@@ -77,8 +77,13 @@ class Server(Part):
         word = self.words({})[0]
         found = shutil.which(word)
         if found is None:
-            raise CannotCheck("the program is not here", expected=word, found="nothing that can be executed")
+            raise CannotCheck("its program is not here", expected=word, found="nothing that can be executed")
         return found
+
+    def check_here(self) -> None:
+        """Raises CannotCheck when this machine lacks what the command names."""
+        if self.command:
+            _ = self.program, self.environment
 
     @property
     def environment(self) -> dict[str, str]:
