@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from ledger.errors import Differs
-from runs.engines.base import Answer, Generate, Known, Score
+from ledger.errors import Differs, UsageProblem
+from runs.engines.base import Answer, Generate, Known, Load, Score
 from runs.study import Arm
 
 Rows = Any  # log-probabilities [follow, vocabulary] in nats, a tensor or an array
@@ -55,6 +55,9 @@ class Scoring(ABC):
             cut = _losses(self._following(baseline, seen, request.cut)[0], seen)
         self._baseline = Known((baseline, request), tokens, rows, _losses(rows, tokens), cut)
         return self._baseline
+
+    def load(self, arm: Arm, request: Load) -> Answer:
+        raise UsageProblem("an engine in this process has no other users", hint="ask a server")
 
 
 def compare(true: Rows, mine: Rows) -> tuple[tuple[float, ...], tuple[bool, ...]]:

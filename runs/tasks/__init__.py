@@ -11,6 +11,7 @@ from runs.tasks.base import Task
 REGISTRY: dict[str, str] = {
     "continuation": "runs.tasks.continuation:Continuation",
     "long_documents": "runs.tasks.long_documents:LongDocuments",
+    "agreement": "runs.tasks.agreement:Agreement",
     "ttft": "runs.tasks.ttft:Ttft",
     "equivalence": "runs.tasks.equivalence:EquivalenceTask",
     "two_turn": "runs.tasks.two_turn:TwoTurn",

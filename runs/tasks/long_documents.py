@@ -8,10 +8,8 @@ all. Along "greedy" the baseline's own continuation is scored instead, which has
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import ceil, fsum
+from collections.abc import Mapping
 from pathlib import Path
-from statistics import median
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -19,10 +17,10 @@ from pydantic import Field, model_validator
 from runs.engines.base import SCORE, Answer, Score
 from runs.tasks import documents
 from runs.tasks.base import Encode, Sample, Value
-from runs.tasks.repeats import copyable, novel
+from runs.tasks.compared import compared, mean
+from runs.tasks.repeats import copyable, novel, shared
 
 KEY = 2.0  # nats
-SHARES = ((0.2, "below 0.2"), (0.5, "0.2 to 0.5"), (float("inf"), "from 0.5"))  # Table 13
 
 
 class LongDocuments(documents.OfDocuments):
@@ -51,8 +49,7 @@ class LongDocuments(documents.OfDocuments):
         tokens = documents.tokens(data[self.dataset], id, self.length + follow, encode)
         detail = {"domain": documents.domain(id)}
         if self.along == "real":
-            share = fsum(copyable(tokens, self.length)) / follow
-            detail["copyable"] = next(name for below, name in SHARES if share < below)
+            detail["copyable"] = shared(tokens, self.length)
             request = Score(tokens, self.length, cut=self.tail)
         else:
             request = Score(tokens, self.length, greedy=self.follow)
@@ -62,19 +59,8 @@ class LongDocuments(documents.OfDocuments):
         assert isinstance(sample.request, Score)  # noqa: S101 - as made above
         tokens = (*sample.request.tokens[: self.length], *answer.tokens)
         every = [True] * len(answer.tokens)
-        values = {"loss": _mean(answer.losses, every), "loss_novel": _mean(answer.losses, novel(tokens, self.length))}
+        values = {"loss": mean(answer.losses, every), "loss_novel": mean(answer.losses, novel(tokens, self.length))}
         if self.along == "real":
             key = [cut - whole > KEY for cut, whole in zip(answer.cut, answer.baseline, strict=True)]
-            values["loss_key"] = _mean(answer.losses, key)
-        return values | {
-            "kl": _mean(answer.kl, every),
-            "kl_median": median(answer.kl),
-            "kl_p99": sorted(answer.kl)[ceil(0.99 * len(answer.kl)) - 1],
-            "agreement": _mean(answer.same, every),
-            "copyable": _mean(copyable(tokens, self.length), every),
-        }
-
-
-def _mean(values: Sequence[float], of: Sequence[bool]) -> Value:
-    chosen = [value for value, which in zip(values, of, strict=True) if which]
-    return fsum(chosen) / len(chosen) if chosen else None
+            values["loss_key"] = mean(answer.losses, key)
+        return values | compared(answer) | {"copyable": mean(copyable(tokens, self.length), every)}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
 RUN = 8
+SHARES = ((0.2, "below 0.2"), (0.5, "0.2 to 0.5"), (float("inf"), "from 0.5"))  # Table 13
 
 
 def novel(tokens: Sequence[int], start: int) -> list[bool]:
@@ -21,6 +23,12 @@ def copyable(tokens: Sequence[int], start: int) -> list[bool]:
     for place in _repeated(tokens, RUN + 1):
         seen[place + RUN] = True
     return seen[start:]
+
+
+def shared(tokens: Sequence[int], start: int) -> str:
+    """Which of SHARES the copyable share of the tokens from `start` on lies in."""
+    share = fsum(copyable(tokens, start)) / (len(tokens) - start)
+    return next(name for below, name in SHARES if share < below)
 
 
 def _repeated(tokens: Sequence[int], length: int) -> list[int]:

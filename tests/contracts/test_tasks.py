@@ -24,6 +24,7 @@ IN_ESSAYS = RULER | {"essays": "texts"}
 EXAMPLES: dict[str, dict[str, Any]] = {
     "continuation": {"dataset": "texts", "length": 30, "follow": 8, "baseline": "exact"},
     "long_documents": {"dataset": "texts", "length": 30, "follow": 20, "tail": 8, "baseline": "exact"},
+    "agreement": {"dataset": "texts", "length": 30, "follow": 20, "baseline": "exact"},
     "ttft": {"dataset": "texts", "document": "d0.txt", "length": 30},
     "equivalence": {"dataset": "texts", "length": 30},
     "two_turn": {"dataset": "texts", "length": 250, "tail": 100, "baseline": "exact"},
