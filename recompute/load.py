@@ -17,9 +17,11 @@ from recompute.equations import parse, written_out
 from recompute.expressions import known as known_functions
 from recompute.reported import (
     REPORTED_FILE,
+    Chain,
     Cite,
     Data,
     Fields,
+    Files,
     Plot,
     Relation,
     Reported,
@@ -33,7 +35,7 @@ from recompute.spec import Spec, merged
 from runs.crosscheck import nearest, problems
 
 M = TypeVar("M", bound=Part)
-SECTIONS = ("data", "value", "table", "cite", "relation", "plot")
+SECTIONS = ("data", "value", "table", "cite", "relation", "plot", "chain", "files")
 _SPEC = set(Spec.model_fields)
 _TABLE = set(Table.model_fields) - {"fields"}
 LONGEST = 10_000  # characters of what a name of [let] stands for
@@ -92,6 +94,8 @@ class _Reader:
             cites=self._section("cite", lambda table, key, about: self._read(Cite, table, key, about)),
             relations=self._section("relation", lambda table, key, about: self._read(Relation, table, key, about)),
             plots=self._section("plot", lambda table, key, about: self._read(Plot, table, key, about)),
+            chains=self._section("chain", lambda table, key, about: self._read(Chain, table, key, about)),
+            listed=self._section("files", lambda table, key, about: self._read(Files, table, key, about)),
             defaults=self.defaults,
             let=self._let(),
             lines={(key[0], key[1]): line for key, line in self.lines.items() if _is_element(key)},  # type: ignore[misc]

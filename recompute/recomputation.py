@@ -11,13 +11,15 @@ from ledger.findings import Finding, warning
 from ledger.store import LEDGER
 from recompute.binding import bind
 from recompute.bound import Bindings
+from recompute.chain_index import check_chains
 from recompute.check import check
 from recompute.claims import decide, prediction_specs, seeds_of
 from recompute.documents import read_document
 from recompute.documents.base import Document
+from recompute.file_table import check_files
 from recompute.kept import read_kept
 from recompute.load import load_reported
-from recompute.mapping_file import with_data
+from recompute.mapping_file import strangers, with_data
 from recompute.relations import check_relations
 from recompute.report.model import Report
 from recompute.reported import REPORTED_FILE, Reported
@@ -56,6 +58,9 @@ def recompute(folder: Path, *, strict: bool = False, trace: bool = False, data: 
     sources = Sources.of(folder, history, reported.data)
     # A trace says what was computed in this call, so nothing that was kept before may stand in it.
     values = recomputed(sources, {**bindings.specs, **predictions}, cache=not trace)
+    counted = check_chains(reported, bindings, folder)
+    outside = [*counted.findings, *check_files(reported, folder), *made_up(reported)]
+    outside += strangers(reported, folder, data) if data is not None else ()
     tracer = Tracer(history, folder, check_pins=trace)
     printed = {name: value for name, value in values.items() if name in bindings.specs}
     report = Report(
@@ -64,10 +69,10 @@ def recompute(folder: Path, *, strict: bool = False, trace: bool = False, data: 
         values=tuple(printed.values()),
         checked=(
             *labelled(check(bindings, values, read_kept(folder)), values, reported),
-            *check_relations(reported, bindings),
+            *counted.over(check_relations(reported, bindings)),
         ),
         decided=tuple(decide(history, values, seeds_of(folder, history))) if history else (),
-        findings=(*_without(history), *_of(documents), *sources.findings, *made_up(reported), *bindings.findings),
+        findings=(*_without(history), *_of(documents), *sources.findings, *outside, *bindings.findings),
         links={name: tracer.lineage(value) for name, value in values.items()} if trace else {},
         ledger=history.result.as_dict() if history else {},
         ended=max((run.ended for run in history.runs), default="") if history else "",

@@ -70,6 +70,29 @@ class Data(Part):
     synthetic: bool = False
 
 
+class Chain(Part):
+    """A published ledger in a folder, as `ledger publish` writes it.
+
+    entries, full, hashed: the ids of the printed counts of its entries: all, given in full, given as hashes.
+    """
+
+    folder: Text
+    entries: Text
+    full: Text
+    hashed: Text
+
+
+class Files(Part):
+    """A table of files and their sha256, such as external.tsv: what of it is at hand is held against it.
+
+    columns: our column (path, sha256, source) -> theirs. format: as of Data.
+    """
+
+    file: Text
+    columns: dict[Literal["path", "sha256", "source"], str] = Field(default_factory=dict)
+    format: str = ""
+
+
 class Table(Part):
     """A printed table. Every cell of the rows and columns named here is a value `ID/ROW/COLUMN`.
 
@@ -197,6 +220,8 @@ class Reported:
     cites: tuple[Cite, ...] = ()
     relations: tuple[Relation, ...] = ()
     plots: tuple[Plot, ...] = ()
+    chains: tuple[Chain, ...] = ()
+    listed: tuple[Files, ...] = ()
     defaults: Fields = field(default_factory=dict)
     let: dict[str, str] = field(default_factory=dict)
     lines: dict[tuple[str, int], int] = field(default_factory=dict)

@@ -20,19 +20,23 @@ from recompute.importers.parquet_file import Parquet
 from recompute.importers.tsv_file import Tsv
 from recompute.reported import Data
 
-__all__ = ["IMPORTERS", "Mapped", "read_data"]
+__all__ = ["IMPORTERS", "SUFFIXES", "Mapped", "importer_of", "read_data"]
 
 IMPORTERS: tuple[Importer, ...] = (Csv(), Tsv(), JsonLines(), Parquet(), LmEval(), InspectLog())
+SUFFIXES = tuple(suffix for importer in IMPORTERS for suffix in importer.suffixes)
 
 
 def read_data(data: bytes, told: Data) -> Mapped:
     """The rows of a file in the columns of `runs.record.SCHEMA`. Raises UsageProblem; then no row of it is used."""
-    suffix = PurePath(told.file).suffix.lower()
+    return mapped(importer_of(told.file, told.format).read(data, told.file), told)
+
+
+def importer_of(file: str, format_: str = "") -> Importer:
+    """The importer of a format, or where none is said of a file's suffix. Raises UsageProblem when there is none."""
+    suffix = PurePath(file).suffix.lower()
     for importer in IMPORTERS:
-        if told.format == importer.format or (not told.format and suffix in importer.suffixes):
-            return mapped(importer.read(data, told.file), told)
-    if told.format:
-        known = ", ".join(importer.format for importer in IMPORTERS)
-        raise UsageProblem(f"{told.file}: no such format is known", expected=known, found=told.format)
-    known = ", ".join(suffix for importer in IMPORTERS for suffix in importer.suffixes)
-    raise UsageProblem(f"{told.file}: no such format is known", expected=known, found=suffix or "no suffix")
+        if format_ == importer.format or (not format_ and suffix in importer.suffixes):
+            return importer
+    known = [importer.format for importer in IMPORTERS] if format_ else SUFFIXES
+    found = format_ or suffix or "no suffix"
+    raise UsageProblem(f"{file}: no such format is known", expected=", ".join(known), found=found)

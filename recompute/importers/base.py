@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ledger.errors import UsageProblem
+from runs.crosscheck import nearest
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,12 @@ class Raw:
     def refuse(self, row: int, what: str, *, expected: str = "", found: str = "", hint: str = "") -> UsageProblem:
         """The one line about one row."""
         return UsageProblem(f"{self.name}:{self.places[row]}: {what}", expected=expected, found=found, hint=hint)
+
+    def lacks(self, column: str, *, hint: str) -> UsageProblem:
+        """The one line about a column that is not there; it names those that are."""
+        near = nearest(column, set(self.columns))  # where none is near it lists them all
+        found = "" if near.startswith(";") else ", ".join(self.columns)
+        return UsageProblem(f"{self.name} has no column {column!r}{near}", found=found, hint=hint)
 
 
 class Importer(Protocol):

@@ -86,6 +86,7 @@ def _column(raw: Raw, told: Data, ours: str) -> Sequence[Any]:
     raise UsageProblem(
         f"{raw.name} has no column {ours!r}",
         expected=f"one named so, or one of {', '.join(raw.columns)} in `columns`, or a text in `constants`",
+        hint=f'columns = {{ {ours} = "THEIRS" }} or constants = {{ {ours} = "..." }} in its [[data]]',
     )
 
 
@@ -98,7 +99,7 @@ def _hold_names(raw: Raw, told: Data) -> None:
         raise UsageProblem(f"{raw.name}: in `columns` and in `constants`", found=", ".join(sorted(both)))
     for theirs in (*told.columns.values(), *told.where):
         if theirs not in raw.columns:
-            raise UsageProblem(f"{raw.name} has no column {theirs!r}{nearest(theirs, set(raw.columns))}")
+            raise raw.lacks(theirs, hint="columns = { OURS = THEIRS } in its [[data]], of data.toml or reported.toml")
 
 
 def _chosen(raw: Raw, told: Data) -> Raw:

@@ -219,10 +219,12 @@ def test_stand_ins_try_the_intervals_on_the_papers_designs() -> None:
 
 
 def test_a_file_that_the_folder_lacks_is_named_and_its_numbers_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "external.tsv").write_text(f"path\tsha256\nmaps/a\t{64 * '0'}\n", encoding="utf-8")
     report = recompute(STUDY, data=tmp_path).report
     missing = [finding for finding in report.findings if finding.code == "data-missing"]
     assert len(missing) == 13
     assert any("27b/longbench2.csv" in finding.where for finding in missing)
+    assert [finding.exit_code for finding in report.findings if finding.code == "chain-unread"] == [6]
     refused = [one for one in report.checked if one.standing is Standing.REFUSED]
     assert len(refused) > 200
     assert all("cannot be read" in one.cause for one in refused)
@@ -254,7 +256,7 @@ def test_real_samples_by_a_folders_own_mapping_are_matched_or_not(tmp_path: Path
         ("[[data]]\nfile = 'x.csv'\n[[relation]]\nid = 'a'\nholds = '{a} = 1'\n", "no value or cell is called 'a'"),
         (
             "[[data]]\nfile = 'x.csv'\n[let]\na = '1'\n",
-            "expected [[data]] with [[table]], [[value]] and [defaults] only",
+            "expected [[data]], [[chain]] or [[files]], with [[table]], [[value]] and [defaults] only",
         ),
         ("", "is no data.toml"),
         ("[[dta]]\n", "dta: unknown key, did you mean 'data'?"),
