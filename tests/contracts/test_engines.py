@@ -16,22 +16,33 @@ from runs.engines.base import (
     COMPARE,
     EQUIVALENCE,
     GENERATE,
+    LOAD,
     PREFILL,
     SCORE,
     Equivalence,
     Generate,
+    Load,
     Opened,
     Opening,
     Prefill,
     Score,
     answer,
 )
+from runs.server import Server
 from runs.study import Arm
 
 TEXT = "The quick brown fox jumps over the lazy dog, and the dog does not mind. " * 3
 EXACT = {"model": "m"}
 # What an engine must be told to answer for arms that fill.
 FLAGS: dict[str, dict[str, Any]] = {"llamacpp": {"prefill": "handoff", "threads": 1}}
+# What is asked by an engine that asks a server.
+SERVERS = {
+    "openai_http": Server(
+        kind="ridgefill",
+        command="{python} -m ridgefill serve path:{model} --maps {maps.s2} --tail 8 --dtype fp32 --port {port}",
+        env={"OMP_NUM_THREADS": "1"},
+    )
+}
 FILLS: list[dict[str, Any]] = [
     {"fill": "no-fill", "split": 2, "tail": 8},
     {"fill": "identity", "split": 2, "tail": 8},
@@ -129,13 +140,23 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if request.param != "toy":
         _tiny_maps(model, maps["s2"])
     engine = engines.engine(request.param)
-    session = engine.open(Opening(f"path:{model}", model, maps, "fp32", FLAGS.get(request.param, {})))
+    flags, server = FLAGS.get(request.param, {}), SERVERS.get(request.param)
+    session = engine.open(Opening(f"path:{model}", model, maps, "fp32", flags, server, "s" if server else ""))
     yield engine, session
     session.close()
 
 
+@pytest.fixture
+def scoring(opened: Any) -> Any:
+    """The same, of engines that score."""
+    if SCORE not in opened[0].capabilities:
+        pytest.skip(f"{opened[0].name} does not say that it can score")
+    return opened
+
+
 def _arm(engine: Any, **changes: Any) -> Arm:
-    return Arm(**{"engine": engine.name, "flags": FLAGS.get(engine.name, {}), **EXACT, **changes})
+    asks = {"server": "s"} if engine.name in SERVERS else {}
+    return Arm(**{"engine": engine.name, "flags": FLAGS.get(engine.name, {}), **asks, **EXACT, **changes})
 
 
 def _fills(engine: Any) -> list[dict[str, Any]]:
@@ -160,7 +181,7 @@ def test_it_says_what_it_is(opened: Any) -> None:
     engine, _ = opened
     assert engines.engine(engine.name) is engine
     assert engine.about.startswith(f"{engine.name}: ")
-    assert engine.capabilities <= {SCORE, GENERATE, PREFILL, COMPARE, EQUIVALENCE}
+    assert engine.capabilities <= {SCORE, GENERATE, PREFILL, COMPARE, EQUIVALENCE, LOAD}
     assert engine.capabilities
 
 
@@ -180,8 +201,8 @@ def test_its_build_is_the_same_twice_and_names_the_engine(opened: Any) -> None:
 
 
 @pytest.mark.parametrize("fill", [{}, *FILLS], ids=lambda fill: fill.get("fill", "exact"))
-def test_scores_are_losses_of_the_tokens_asked_and_the_same_twice(opened: Any, fill: dict[str, Any]) -> None:
-    engine, session = opened
+def test_scores_are_losses_of_the_tokens_asked_and_the_same_twice(scoring: Any, fill: dict[str, Any]) -> None:
+    engine, session = scoring
     request = _request(session)
     arm, exact = _take(engine, fill), _arm(engine)
     found = answer(session, arm, request, exact)
@@ -198,15 +219,15 @@ def test_scores_are_losses_of_the_tokens_asked_and_the_same_twice(opened: Any, f
         assert found.losses != answer(session, exact, request, None).losses
 
 
-def test_without_a_baseline_nothing_is_compared(opened: Any) -> None:
-    engine, session = opened
+def test_without_a_baseline_nothing_is_compared(scoring: Any) -> None:
+    engine, session = scoring
     found = answer(session, _arm(engine), _request(session), None)
     assert (found.kl, found.same) == ((), ())
 
 
-def test_the_order_of_arms_changes_nothing(opened: Any) -> None:
+def test_the_order_of_arms_changes_nothing(scoring: Any) -> None:
     """A resumed run asks only some arms of a sample: what was asked before must not matter."""
-    engine, session = opened
+    engine, session = scoring
     one, other = _request(session), Score(tuple(session.encode(TEXT))[5:60], 45)
     arm, exact = _arm(engine, **FILLS[1]), _arm(engine)
     alone = answer(session, arm, one, exact)
@@ -216,8 +237,8 @@ def test_the_order_of_arms_changes_nothing(opened: Any) -> None:
     assert answer(session, arm, one, exact) == alone
 
 
-def test_a_loss_depends_on_nothing_after_it(opened: Any) -> None:
-    engine, session = opened
+def test_a_loss_depends_on_nothing_after_it(scoring: Any) -> None:
+    engine, session = scoring
     arm = _arm(engine)
     short, long = (answer(session, arm, _request(session, follow), None).losses for follow in (4, 10))
     assert long[:4] == pytest.approx(short, abs=1e-4)
@@ -229,9 +250,11 @@ def test_generation_is_greedy_and_within_its_limit(opened: Any, fill: dict[str, 
     arm = _take(engine, fill)
     request = _request(session)
     made = session.generate(arm, Generate(request.tokens[:50], 6))
-    assert made.tokens == session.generate(arm, Generate(request.tokens[:50], 6)).tokens
-    assert 1 <= len(made.tokens) <= 6
-    assert made.tokens[0] == answer(session, arm, request, None).top[0]
+    again = session.generate(arm, Generate(request.tokens[:50], 6))
+    assert (made.tokens, made.text) == (again.tokens, again.text)
+    assert 1 <= (made.made or len(made.tokens)) <= 6
+    if SCORE in engine.capabilities:
+        assert made.tokens[0] == answer(session, arm, request, None).top[0]
 
 
 def test_a_prefill_takes_time(opened: Any) -> None:
@@ -239,8 +262,22 @@ def test_a_prefill_takes_time(opened: Any) -> None:
     assert session.prefill(_arm(engine), Prefill(_request(session).tokens)).seconds > 0
 
 
-def test_the_baselines_own_continuation_is_scored_by_every_arm(opened: Any) -> None:
+def test_everyone_of_a_load_is_answered(opened: Any) -> None:
     engine, session = opened
+    if LOAD not in engine.capabilities:
+        pytest.skip(f"{engine.name} does not say that it can")
+    tokens = _request(session).tokens
+    for users in (0, 2):
+        found = session.load(_arm(engine), Load(tokens, tuple(tokens[at : at + 9] for at in range(users)), 12))
+        assert found.seconds > 0
+        assert [stream.tokens for stream in found.others] == [12] * users
+        for stream in found.others:
+            assert stream.asked < stream.arrivals[0]
+            assert list(stream.arrivals) == sorted(stream.arrivals)
+
+
+def test_the_baselines_own_continuation_is_scored_by_every_arm(scoring: Any) -> None:
+    engine, session = scoring
     prompt, exact = _request(session).tokens[:50], _arm(engine)
     made = session.generate(exact, Generate(prompt, 6)).tokens
     for fill in _fills(engine):
@@ -252,9 +289,9 @@ def test_the_baselines_own_continuation_is_scored_by_every_arm(opened: Any) -> N
     assert all(answer(session, exact, Score(prompt, 50, greedy=6), exact).same)
 
 
-def test_a_cut_prompt_is_the_baselines_alone(opened: Any) -> None:
+def test_a_cut_prompt_is_the_baselines_alone(scoring: Any) -> None:
     """Every arm is given the same losses of the baseline, whole and cut, from which key tokens are found."""
-    engine, session = opened
+    engine, session = scoring
     exact, whole = _arm(engine), _request(session)
     cut = Score(whole.tokens, whole.prompt, cut=8)
     answers = [answer(session, _arm(engine, **fill), cut, exact) for fill in _fills(engine)]
