@@ -46,7 +46,9 @@ def _names(study: Study, places: Mapping[str, Path]) -> Iterator[Fault]:
 
 def _servers(study: Study, places: Mapping[str, Path]) -> Iterator[Fault]:
     for name, arm in study.arms.items():
-        if arm.server and (problem := study.servers[arm.server].refusal(arm)):
+        if arm.server and arm.engine != "openai_http":
+            yield (*places[name], "server"), f"the engine {arm.engine} asks no server; openai_http does"
+        elif arm.server and (problem := study.servers[arm.server].refusal(arm)):
             yield (*places[name], "server"), f"arm {name}: the server {arm.server} cannot answer for it: {problem}"
     told = {build.server for build in study.builds.values() if build.reports or build.digest}
     for name, server in study.servers.items():

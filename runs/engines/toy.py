@@ -19,16 +19,19 @@ from runs.engines.base import (
     COMPARE,
     EQUIVALENCE,
     GENERATE,
+    LOAD,
     PREFILL,
     SCORE,
     Answer,
     Equivalence,
     Generate,
     Known,
+    Load,
     Opened,
     Opening,
     Prefill,
     Score,
+    Stream,
 )
 from runs.engines.scoring import Scoring
 from runs.study import Arm
@@ -46,7 +49,7 @@ class Toy:
     name = "toy"
     about = "toy: a stand-in that hashes bytes, not a language model; its numbers mean nothing"
     packages: tuple[str, ...] = ()
-    capabilities = frozenset({SCORE, GENERATE, PREFILL, COMPARE, EQUIVALENCE})
+    capabilities = frozenset({SCORE, GENERATE, PREFILL, COMPARE, EQUIVALENCE, LOAD})
 
     def check(self, arm: Arm) -> str:
         unknown = sorted(arm.flags.keys() - {"delay_ms"})
@@ -96,6 +99,18 @@ class OpenedToy(Scoring):
         mine, own = self._table(request.tokens[-1], arm.fill), self._table(request.tokens[-1], "exact")
         difference = max(abs(math.log(p / q)) for p, q in zip(mine, own, strict=True))
         return Answer(tokens=request.tokens, identical=mine == own, difference=difference)
+
+    def load(self, arm: Arm, request: Load) -> Answer:
+        """The others one after the other, a token at a time; then the long prompt."""
+        streams = []
+        for tokens in request.others:
+            asked, arrivals, said = time.perf_counter(), list[float](), tokens
+            for _ in range(request.limit):
+                said += self.generate(arm, Generate(said, 1)).tokens
+                arrivals.append(time.perf_counter())
+            streams.append(Stream(asked, tuple(arrivals), request.limit))
+        new = self.prefill(arm, Prefill(request.tokens))
+        return Answer(tokens=request.tokens, seconds=new.seconds, others=tuple(streams))
 
     def close(self) -> None:
         self._table.cache_clear()

@@ -13,6 +13,7 @@ REGISTRY: dict[str, str] = {
     "long_documents": "runs.tasks.long_documents:LongDocuments",
     "agreement": "runs.tasks.agreement:Agreement",
     "ttft": "runs.tasks.ttft:Ttft",
+    "load": "runs.tasks.load:LoadTask",
     "equivalence": "runs.tasks.equivalence:EquivalenceTask",
     "two_turn": "runs.tasks.two_turn:TwoTurn",
     "niah_single_1": "runs.tasks.ruler.niah:NiahSingle1",

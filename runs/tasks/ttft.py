@@ -2,7 +2,8 @@
 
 The prompt is the first `length` tokens of one document. A sample is one round: every arm answers once before the
 next round begins, so that a slow minute of the machine falls on all of them; each arm's very first answer of a
-length in a process is a warm-up, asked twice. The published figure is the median over rounds.
+length in a process is a warm-up, asked twice. The published figure is the median over rounds. `seconds` is the
+client's clock, `server_seconds` a server's own where it tells, `peak_mib` the most memory a server held meanwhile.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Ttft(documents.OfDocuments):
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        return ("seconds", "tokens_per_second", "ceiling")
+        return ("seconds", "tokens_per_second", "server_seconds", "peak_mib", "ceiling")
 
     def ids(self, data: Mapping[str, Path], seed: int) -> list[str]:
         documents.check(data[self.dataset], self.document)
@@ -42,5 +43,7 @@ class Ttft(documents.OfDocuments):
         return {
             "seconds": answer.seconds,
             "tokens_per_second": sample.length / answer.seconds,
+            "server_seconds": answer.server_seconds or None,
+            "peak_mib": float(answer.peak_mib) or None,
             "ceiling": answer.ceiling or None,
         }

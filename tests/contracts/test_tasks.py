@@ -26,6 +26,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "long_documents": {"dataset": "texts", "length": 30, "follow": 20, "tail": 8, "baseline": "exact"},
     "agreement": {"dataset": "texts", "length": 30, "follow": 20, "baseline": "exact"},
     "ttft": {"dataset": "texts", "document": "d0.txt", "length": 30},
+    "load": {"dataset": "texts", "document": "d0.txt", "length": 30, "short": 8, "follow": 4},
     "equivalence": {"dataset": "texts", "length": 30},
     "two_turn": {"dataset": "texts", "length": 250, "tail": 100, "baseline": "exact"},
     **dict.fromkeys(("niah_single_1", "niah_multikey_2", "niah_multikey_3"), RULER),
