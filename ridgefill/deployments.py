@@ -26,6 +26,13 @@ class Deployment:
     rows: str = ""
     corrections: tuple[str, ...] = ()
 
+    @property
+    def about(self) -> str:
+        """Its setting in words."""
+        splits = " or ".join(f"split {split} of {layers} layers" for layers, split in self.splits.items())
+        rows = f", rows {self.rows}" if self.rows else ""
+        return f"{splits}, tail {self.tail}{rows}" + "".join(f", {name}" for name in self.corrections)
+
     def split(self, layers: int) -> int:
         """The split of a model of so many layers; raises FillUsageError for a depth that the paper does not have."""
         if layers not in self.splits:

@@ -21,6 +21,7 @@ def _plain(value: Any) -> str | int | bool:
 
 
 Flag = Annotated[Any, AfterValidator(_plain)]
+_DEPLOYED = ("split", "tail", "rows", "share", "corrections")  # what a deployment decides
 
 
 class Input(Part):
@@ -72,6 +73,7 @@ class Arm(Part):
     rows: str = ""
     share: float | None = Field(default=None, gt=0, lt=1)
     corrections: Names = ()
+    deployment: str = ""
     dtype: str = "fp32"
     flags: dict[str, Flag] = Field(default_factory=dict)
     server: Slug | None = None
@@ -84,10 +86,14 @@ class Arm(Part):
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Arm:
-        if self.fill == "exact" and (self.split or self.maps or self.rows or self.corrections):
-            raise ValueError("an exact arm has no split, maps, rows or corrections; did you forget fill?")
-        if self.fill != "exact" and self.split is None:
-            raise ValueError(f"fill = {self.fill!r} needs a split")
+        if self.fill == "exact" and (self.split or self.maps or self.rows or self.corrections or self.deployment):
+            raise ValueError("an exact arm has no split, maps, rows, corrections or deployment; did you forget fill?")
+        if self.deployment and (beside := [name for name in _DEPLOYED if name in self.model_fields_set]):
+            raise ValueError(
+                f"the deployment {self.deployment!r} decides {', '.join(_DEPLOYED)}: no {beside[0]} beside it"
+            )
+        if self.fill != "exact" and self.split is None and not self.deployment:
+            raise ValueError(f"fill = {self.fill!r} needs a split, or a deployment that has one")
         if (self.fill == "map") != (self.maps is not None):
             raise ValueError("fill = 'map' needs maps, and no other fill has them")
         if self.share is not None and not self.rows:

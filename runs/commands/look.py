@@ -11,6 +11,7 @@ import orjson
 
 from ledger.console import folder_option, json_option, print_json, say, study_folder
 from ledger.findings import Severity, exit_code
+from ridgefill.deployments import deployment
 from runs.compare import compare_machines, compare_metrics, compare_pins, read_samples
 from runs.forecast import forecast
 from runs.history import Run, read_history
@@ -36,6 +37,8 @@ def plan(folder: Path | None, arms: tuple[str, ...], tasks: tuple[str, ...], exp
     rows = forecast(where, ready.plan, ready.history, ready.pins)
     seconds = [row.seconds for row in rows]
     total = None if None in seconds or not seconds else sum(second or 0.0 for second in seconds)
+    named = {name: ready.study.arms[name].deployment for name in ready.plan.arms}
+    deployed = {name: f"{chosen}: {deployment(chosen).about}" for name, chosen in named.items() if chosen}
     if as_json:
         print_json(
             {
@@ -43,6 +46,7 @@ def plan(folder: Path | None, arms: tuple[str, ...], tasks: tuple[str, ...], exp
                 "exit_code": code,
                 "claims": ready.versions,
                 "pins": [{"kind": pin.kind, "name": pin.name, "digest": pin.digest} for pin in ready.pins],
+                "deployments": deployed,
                 "asks": [vars(row) for row in rows],
                 "seconds": total,
                 "findings": [finding.as_dict() for finding in ready.findings],
@@ -53,6 +57,8 @@ def plan(folder: Path | None, arms: tuple[str, ...], tasks: tuple[str, ...], exp
         say(finding.line())
     for pin in ready.pins:
         click.echo(f"pin    {pin.kind:<8} {pin.name:<24} {pin.digest[:16]}")
+    for name, about in deployed.items():
+        click.echo(f"arm    {name:<33} {about}")
     for row in rows:
         took = "no earlier run to judge by" if row.seconds is None else f"about {duration(row.seconds)}"
         click.echo(f"ask    {row.task} / {row.arm}: {row.done} of {row.samples} done, {took}")

@@ -1,4 +1,4 @@
-"""reference: RidgeFill's own implementation in PyTorch, for every fill. Imports `ridgefill` only when opened."""
+"""reference: RidgeFill's own implementation in PyTorch, for every fill. Imports torch only when opened."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ledger.errors import EnvironmentProblem
 from provenance.builds import reference_build
 from provenance.pins import Pin
+from ridgefill.deployments import DEPLOYMENTS
 from runs.engines.base import (
     COMPARE,
     EQUIVALENCE,
@@ -52,6 +53,8 @@ class Reference:
         known = [*_CORRECTIONS, *_SPLICES]
         if wrong := [name for name in arm.corrections if name not in known]:
             return f"corrections are {', '.join(known)}, not {', '.join(wrong)}"
+        if arm.deployment and arm.deployment not in DEPLOYMENTS:
+            return f"deployments are {', '.join(DEPLOYMENTS)}, not {arm.deployment!r}"
         return ""
 
     def open(self, opening: Opening) -> Opened:
@@ -143,6 +146,7 @@ class OpenedReference(Scoring):
         """Exact multiply-accumulates over the arm's, whose late layers ran for `rows` rows; 0 if nobody counted."""
         from ridgefill import cost
 
+        arm = self._settled(arm)
         if plan.exactly:
             return 1.0
         if arm.fill == "no-fill":
@@ -166,6 +170,7 @@ class OpenedReference(Scoring):
 
         from ridgefill import filling
 
+        arm = self._settled(arm)
         ids, keep = torch.tensor([request.tokens], device=self._model.device), min(arm.tail, len(request.tokens))
         with torch.inference_mode():
             own, cache = DynamicCache(config=self._model.config), DynamicCache(config=self._model.config)
@@ -182,10 +187,21 @@ class OpenedReference(Scoring):
             notes=_notes(arm, filled.plan),
         )
 
+    def _settled(self, arm: Arm) -> Arm:
+        """The arm with what its deployment says of a model of this depth, if it names one."""
+        from ridgefill.families import family_of
+
+        if not arm.deployment:
+            return arm
+        ready, config = DEPLOYMENTS[arm.deployment], self._model.config
+        said = {"tail": ready.tail, "rows": ready.rows, "corrections": ready.corrections, "deployment": ""}
+        return arm.model_copy(update=said | {"split": ready.split(len(family_of(config).layer_kinds(config)))})
+
     def _fill(self, arm: Arm) -> Any:
         """The arm as ridgefill has it."""
         from ridgefill import Identity, Maps, NoFill
 
+        arm = self._settled(arm)
         make: dict[str, Callable[[], Any]] = {
             "exact": lambda: None,
             "no-fill": lambda: NoFill(arm.split),
@@ -199,6 +215,7 @@ class OpenedReference(Scoring):
         return make[arm.fill]()
 
     def _options(self, arm: Arm, prompt: tuple[int, ...]) -> dict[str, Any]:
+        arm = self._settled(arm)
         return {
             "split": arm.split if arm.fill != "exact" else None,
             "tail": arm.tail,

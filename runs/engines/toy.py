@@ -52,6 +52,8 @@ class Toy:
     capabilities = frozenset({SCORE, GENERATE, PREFILL, COMPARE, EQUIVALENCE, LOAD})
 
     def check(self, arm: Arm) -> str:
+        if arm.deployment:
+            return "the toy engine has no layers that a deployment could split"
         unknown = sorted(arm.flags.keys() - {"delay_ms"})
         return f"the toy engine knows only the flag delay_ms, not {', '.join(unknown)}" if unknown else ""
 
