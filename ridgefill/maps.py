@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,14 @@ class Maps:
         assert self._source is not None  # noqa: S101 - listed files come from there
         return _verified(self._source, name, self.manifest.files[name])
 
+    def beside(self) -> Iterator[tuple[str, bytes]]:
+        """Every listed file that is not a map, name and bytes: corrections, row scores, a licence."""
+        maps = set(self.manifest.projector.files.values())
+        for name in dict.fromkeys([*self.manifest.files, *self._added]):
+            data = None if name in maps else self.attached(name)
+            if data is not None:
+                yield name, data
+
     def attach(self, name: str, data: bytes, **fields: Any) -> Maps:
         """The same maps with another file beside them, and what the manifest says of it."""
         files = {other: digest for other, digest in self.manifest.files.items() if other != name}
@@ -139,11 +147,7 @@ class Maps:
 
     def _write(self, folder: Path, dtype: str) -> None:
         files = {}
-        for name, digest in self._others().items():
-            assert self._source is not None  # noqa: S101 - others come from there
-            data = _verified(self._source, name, digest)
-            files[name] = _store(folder / name, data)
-        for name, data in self._added.items():
+        for name, data in self.beside():
             files[name] = _store(folder / name, data)
         for path in sorted(self._source.glob("*.md")) if self._source else []:
             shutil.copyfile(path, folder / path.name)
@@ -156,11 +160,6 @@ class Maps:
         files = {**files, NAME: _store(folder / NAME, manifest.to_bytes())}
         sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(files.items()))
         _store(folder / SUMS, sums.encode())
-
-    def _others(self) -> dict[str, str]:
-        """The listed files that are not maps: corrections, row scores, licence."""
-        maps = set(self.manifest.projector.files.values())
-        return {name: digest for name, digest in self.manifest.files.items() if name not in maps}
 
     def _projector(self, dtype: str) -> Projector:
         """The manifest's own, unless the dtype changes."""
@@ -196,8 +195,8 @@ def read_manifest(folder: Path) -> Manifest:
         raise FillUsageError(
             f"{folder} is not a map folder",
             expected=f"a folder with {NAME}",
-            found="a folder without it" if folder.is_dir() else "no such folder",
-            hint="ridgefill maps fit --help",
+            found="a folder without it" if folder.is_dir() else "a file" if folder.exists() else "no such folder",
+            hint=f"ridgefill maps convert {folder} DIR" if folder.suffix == ".gguf" else "ridgefill maps fit --help",
         ) from None
 
 

@@ -12,7 +12,7 @@ MEMBERS = {
     "table": ("ridgefill.commands.maps_table:table", "Compare no fill, identity and map with exact."),
     "inspect": ("ridgefill.commands.maps_folder:inspect", "Say what a map folder holds."),
     "verify": ("ridgefill.commands.maps_folder:verify", "Check a map folder's files, and that it fits a model."),
-    "convert": ("ridgefill.commands.maps_folder:convert", "Rewrite a map folder in bf16 or int8."),
+    "convert": ("ridgefill.commands.maps_folder:convert", "Rewrite maps in bf16, int8 or a GGUF's Q8_0."),
     "cost": ("ridgefill.commands.maps_cost:cost", "Count a prefill's multiply-accumulates, against POP."),
 }
 

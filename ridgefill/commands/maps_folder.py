@@ -1,4 +1,4 @@
-"""`ridgefill maps inspect`, `verify` and `convert`: what needs a map folder, and at most a model to compare with."""
+"""`ridgefill maps inspect`, `verify` and `convert`: what needs maps, and at most a model to compare with."""
 
 from __future__ import annotations
 
@@ -67,20 +67,40 @@ def verify(folder: Path, model: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("folder", type=PATH)
+@click.argument("source", type=PATH)
 @click.argument("out", type=PATH)
-@click.option("--dtype", type=click.Choice(["bf16", "i8"]), required=True, help="How OUT stores the maps.")
+@click.option(
+    "--dtype",
+    type=click.Choice(["bf16", "i8", "q8_0"]),
+    required=True,
+    help="How OUT stores the maps; q8_0: in a GGUF.",
+)
 @json_option
-def convert(folder: Path, out: Path, dtype: str, as_json: bool) -> None:
-    """Rewrite the maps of FOLDER into OUT; whatever else FOLDER holds goes along."""
+def convert(source: Path, out: Path, dtype: str, as_json: bool) -> None:
+    """Rewrite the maps of SOURCE into OUT; whatever else SOURCE holds goes along.
+
+    Either is a map folder, or a GGUF file (NAME.gguf), whose maps are in llama.cpp's Q8_0.
+    """
+    from ridgefill import ggufmaps
+    from ridgefill.errors import FillUsageError
     from ridgefill.maps import Maps
 
-    written = Maps.load(folder).save(out, dtype)
-    size = sum((out / name).stat().st_size for name in written.manifest.files)
+    if (out.suffix == ".gguf") != (dtype == "q8_0"):
+        raise FillUsageError(
+            "a GGUF file is in q8_0, and a map folder is not",
+            expected="OUT.gguf --dtype q8_0, or a folder in bf16 or i8",
+            found=f"{out} --dtype {dtype}",
+        )
+    maps = ggufmaps.read(source) if source.suffix == ".gguf" else Maps.load(source)
+    if dtype == "q8_0":
+        encoding, size = "Q8_0", ggufmaps.write(maps, out)
+    else:
+        manifest = maps.save(out, dtype).manifest
+        encoding, size = manifest.projector.encoding, sum((out / name).stat().st_size for name in manifest.files)
     if as_json:
-        print_json({"ok": True, "folder": str(out), "dtype": dtype, "bytes": size})
+        print_json({"ok": True, "out": str(out), "dtype": dtype, "bytes": size})
         return
-    click.echo(f"{out}: {len(written.layers)} maps in {written.manifest.projector.encoding}, {size:,} bytes")
+    click.echo(f"{out}: {len(maps.layers)} maps in {encoding}, {size:,} bytes")
 
 
 def _present(folder: Path, files: dict[str, str]) -> list[str]:
