@@ -45,6 +45,7 @@ def gridded(values: NDArray[np.float64], lattice: int | None, room: int = ROOM) 
             "the lattice cannot be used",
             expected=f"a whole number from 1 to {int(room // peak)} for these values",
             found=str(lattice),
+            cause=f"a value as large as {peak:g}" if peak > room else "",
         )
     scaled = values * lattice
     rows = np.rint(scaled)

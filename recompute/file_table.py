@@ -77,7 +77,7 @@ def _checked(rows: list[_Row], table: str, base: Path) -> Iterator[Finding]:
 def _located(row: _Row, base: Path) -> Located | None:
     own = base / os.fsdecode(unescape(row.path))
     if os.path.lexists(own):
-        return Located(own.resolve())
+        return Located(Path(os.path.realpath(own)))
     try:
         return locate(row.source, base)
     except Problem:

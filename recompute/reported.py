@@ -17,6 +17,7 @@ Axis = Literal["arm", "task", "stratum", "length", "metric"]
 Slot = Literal["value", "low", "high", "n"]
 REFERENCE = re.compile(r"\{([^{}]+?)(?::(value|low|high|n))?\}")
 Text = Annotated[str, Field(min_length=1)]
+Place = Annotated[str, Field(min_length=1, pattern=r"^[^\x00]*$")]  # no file system knows a name with a NUL
 
 
 def placed(pattern: str) -> list[tuple[int, str]]:
@@ -62,7 +63,7 @@ class Data(Part):
     have. format: the importer's, when the file's suffix does not tell. synthetic: made up; confirms nothing.
     """
 
-    file: Text
+    file: Place
     columns: dict[str, str] = Field(default_factory=dict)
     constants: dict[str, str | int] = Field(default_factory=dict)
     where: dict[str, str | int | bool] = Field(default_factory=dict)
@@ -76,7 +77,7 @@ class Chain(Part):
     entries, full, hashed: the ids of the printed counts of its entries: all, given in full, given as hashes.
     """
 
-    folder: Text
+    folder: Place
     entries: Text
     full: Text
     hashed: Text
@@ -88,7 +89,7 @@ class Files(Part):
     columns: our column (path, sha256, source) -> theirs. format: as of Data.
     """
 
-    file: Text
+    file: Place
     columns: dict[Literal["path", "sha256", "source"], str] = Field(default_factory=dict)
     format: str = ""
 

@@ -139,11 +139,12 @@ def _sealed(folder: Path, run: Run, findings: list[Finding]) -> Source:
 
 
 def _outside(folder: Path, data: Data, findings: list[Finding]) -> Source:
-    # A person's own file may be a link; a sealed one may not.
-    path = (folder / data.file).resolve()
+    # A person's own file may be a link; a sealed one may not. Not resolve(): it raises on a link to itself.
+    path = Path(os.path.realpath(folder / data.file))
     found, why = _digest(path)
     if why:
-        findings.append(error("data-missing", data.file, why, exit_code=6, hint="look at [[data]] in reported.toml"))
+        missing = error("data-missing", data.file, why, exit_code=6, hint="name the file in its [[data]]")
+        findings += [] if missing in findings else [missing]  # one file may be read in two ways
     return Source(data.file, path, found, refused=why and f"{data.file} {why}", data=data)
 
 

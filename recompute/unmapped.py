@@ -18,16 +18,17 @@ def unmapped(reported: Reported, study: Path, folder: Path) -> Iterator[str]:
     from recompute.importers import SUFFIXES  # only now: a check without samples pays for no pyarrow
 
     places = [one.file for one in reported.data] + [one.file for one in reported.listed]
-    named = {(study / place).resolve() for place in places}
-    chains = [(study / chain.folder).resolve() for chain in reported.chains]
-    files = (Path(place) / name for place, _, names in os.walk(folder) for name in names)
-    others = sorted(
-        file
-        for file in files
-        if file.suffix.lower() in SUFFIXES
-        and file.resolve() not in named
-        and not any(file.resolve().is_relative_to(chain) for chain in chains)
-    )
+    named = {os.path.realpath(study / place) for place in places}
+    chains = [os.path.realpath(study / chain.folder) for chain in reported.chains]
+    others = [
+        Path(place) / name
+        for place, _, names in os.walk(folder)
+        for name in names
+        if Path(name).suffix.lower() in SUFFIXES
+        and (real := os.path.realpath(Path(place) / name)) not in named
+        and not any(Path(real).is_relative_to(chain) for chain in chains)
+    ]
+    others.sort()
     for file in others[:MOST]:
         yield f"{file.relative_to(folder)} ({_columns(file)})"
     if others[MOST:]:
