@@ -22,12 +22,13 @@ _MOST = 1 << 26  # bytes of an answer
 class Completion:
     """One streamed completion.
 
-    asked, arrivals: when it was asked and when each piece came, in seconds of `time.perf_counter`; text: all of it;
-    usage, timings: what the server said at its end, {} where it said nothing.
+    asked, arrivals: when it was asked and when each piece came, in seconds of `time.perf_counter`; limit: how many
+    tokens were asked for; text: all of it; usage, timings: what the server said at its end, {} if nothing.
     """
 
     asked: float
     arrivals: tuple[float, ...]
+    limit: int
     text: str
     usage: dict[str, Any]
     timings: dict[str, Any]
@@ -39,12 +40,17 @@ class Completion:
 
     @property
     def tokens(self) -> int:
-        """Tokens generated, as the server counts them; pieces where it does not."""
-        return int(self.usage.get("completion_tokens") or self.timings.get("predicted_n") or len(self.arrivals))
+        """Tokens generated, as the server counts them; where it does not, the pieces that came, within the limit."""
+        told = self.usage.get("completion_tokens") or self.timings.get("predicted_n")
+        return int(told) if told else min(len(self.arrivals), self.limit)
+
+
+class RefusedProblem(EnvironmentProblem):
+    """The server answered, and not with 200."""
 
 
 class Client:
-    """One server's address. Every call raises EnvironmentProblem when the server is gone or refuses."""
+    """One server's address. Every call raises EnvironmentProblem when the server is gone or, RefusedProblem, refuses."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -95,7 +101,7 @@ class Client:
             raise EnvironmentProblem(
                 "the server's answer broke off", expected="a finish_reason", found=f"{len(arrivals)} pieces without one"
             )
-        return Completion(asked, tuple(arrivals), "".join(texts), usage, timings)
+        return Completion(asked, tuple(arrivals), int(body["max_tokens"]), "".join(texts), usage, timings)
 
     @contextmanager
     def _asked(
@@ -108,7 +114,7 @@ class Client:
             connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
             answer = connection.getresponse()
             if answer.status != 200:
-                raise EnvironmentProblem(
+                raise RefusedProblem(
                     f"{self.url}{path} answered {answer.status}", expected="200", found=_short(answer.read(_MOST))
                 )
             yield answer

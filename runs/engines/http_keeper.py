@@ -64,26 +64,20 @@ def keep(grace: float, words: Sequence[str]) -> int:
 
 
 def _end(server: subprocess.Popen[bytes], grace: float) -> None:
-    """SIGTERM to the server's group, and SIGKILL to whatever is left."""
+    """SIGTERM to the server's group; SIGKILL to it after the grace, and to whatever it leaves behind."""
     with suppress(ProcessLookupError):
         os.killpg(server.pid, signal.SIGTERM)
-    deadline = time.monotonic() + grace
-    while _left(server) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    while left := _left(server):
+    with suppress(subprocess.TimeoutExpired):
+        server.wait(grace)
+    while left := below(os.getpid()):
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(0.02)
-
-
-def _left(server: subprocess.Popen[bytes]) -> list[int]:
-    """What still runs below us, once all that has ended is reaped."""
-    if server.poll() is not None:  # its own status is read first
+        server.wait()
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-    return below(os.getpid())
+        time.sleep(0.01)
 
 
 def _prctl() -> Callable[[int, int], object]:

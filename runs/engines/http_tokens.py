@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ledger.errors import CannotCheck
-from runs.engines.http_client import Client
+from runs.engines.http_client import Client, RefusedProblem
 from runs.engines.http_kinds import Kind
 
 
@@ -33,13 +33,16 @@ class Tokens:
         if self._kind.ids:
             return list(tokens)
         ids = list(tokens)
-        text = self._kind.decode(self._client.post, self._model, ids)
+        try:
+            text = self._kind.decode(self._client.post, self._model, ids)
+        except RefusedProblem:  # llama-cpp-python answers 500 for bytes that are no text
+            text = ""
         if text is None:
             text = self._own.decode(ids, clean_up_tokenization_spaces=False)
         if self.encode(text) != ids:
             raise CannotCheck(
                 "the server takes prompts as text alone, and no text gives these tokens",
-                cause="they were cut within a word; another length may do",
+                cause="they were cut within a word or a character; another length may do",
             )
         return text
 

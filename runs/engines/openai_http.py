@@ -33,7 +33,7 @@ from runs.server import Server
 from runs.study import Arm
 
 _POLL_S = 0.1
-_DYING_S = 2.0  # a server that breaks may still answer for a moment
+_DYING_S = 1.0  # a server that breaks may still answer for a moment
 
 
 class OpenaiHttp:
