@@ -16,6 +16,7 @@ from provenance.pins import Pin, build_pin
 from runs.engines import llamacpp_installed, reference
 from runs.engines.base import (
     COMPARE,
+    EQUIVALENCE,
     GENERATE,
     PREFILL,
     SCORE,
@@ -42,12 +43,12 @@ _OPEN = 'flags = { prefill = "handoff" }'
 
 
 class LlamaCpp:
-    """The engine. Its flags are those of `llamacpp_flags.Flags`; it has no way to show a whole cache as its own."""
+    """The engine. Its flags are those of `llamacpp_flags.Flags`."""
 
     name = "llamacpp"
     about = f"llamacpp: llama.cpp of llama-cpp-python {llamacpp_installed.VERSION}, in this process"
     packages = ("ridgefill",)
-    capabilities = frozenset({SCORE, GENERATE, PREFILL, COMPARE})
+    capabilities = frozenset({SCORE, GENERATE, PREFILL, COMPARE, EQUIVALENCE})
 
     def check(self, arm: Arm) -> str:
         try:
@@ -153,7 +154,31 @@ class OpenedLlamaCpp(Scoring):
         return Answer(tokens=tokens, seconds=seconds, ceiling=ceiling, notes=notes)
 
     def equivalence(self, arm: Arm, request: Equivalence) -> Answer:
-        raise UsageProblem("llama.cpp shows no cache to compare bit by bit", hint="use the reference engine")
+        """Every byte of what llama.cpp remembers before the last token, and that token's logits.
+
+        Where llama.cpp prefills, its own state against the same taken out and put back as a handover puts one;
+        where PyTorch does, the model's own cache handed over against the arm's.
+        """
+        flags, context = self._emptied(arm, len(request.tokens))
+        rest, last = request.tokens[:-1], request.tokens[-1:]
+        own = flags.prefill == "own" or not rest
+        notes: dict[str, str] = {}
+        if own:
+            context.feed(rest)
+        else:
+            context.length = self._torch.learn(context).hand(self._torch.unfilled(rest))
+        state, true = context.state(), context.feed(last, keep=1)
+        if own:
+            context.restore(state, len(rest))
+        else:
+            context, notes = self._remember(arm, request.tokens)
+        left, mine = context.state(), context.feed(last, keep=1)
+        return Answer(
+            tokens=request.tokens,
+            identical=bool((mine == true).all()) and left == state,
+            difference=float(abs(mine - true).max()),
+            notes=notes,
+        )
 
     def close(self) -> None:
         for context in self._contexts.values():

@@ -119,6 +119,20 @@ class Context:
                 done += 1
         return kept
 
+    def state(self) -> bytes:
+        """What is remembered, as llama.cpp writes it."""
+        room = ctypes.create_string_buffer(lib.llama_state_seq_get_size(self.pointer, 0))
+        lib.llama_state_seq_get_data(self.pointer, _bytes(room), len(room), 0)
+        return room.raw
+
+    def restore(self, state: bytes, length: int) -> None:
+        """Remember instead the so many tokens whose `state` this was."""
+        self.clear()
+        room = ctypes.create_string_buffer(state, len(state))
+        if lib.llama_state_seq_set_data(self.pointer, _bytes(room), len(state), 0) != len(state):
+            raise EnvironmentProblem("llama.cpp does not take back the state that it gave")
+        self.length = length
+
     def sampler(self, flags: Flags) -> Callable[[], int]:
         """llama.cpp's own sampling, greedy or from a seed: the next token after the last one fed."""
         chain = _Chain(lib.llama_sampler_chain_init(lib.llama_sampler_chain_default_params()))
@@ -151,6 +165,10 @@ class Context:
         if status := lib.llama_decode(self.pointer, batch):
             raise EnvironmentProblem(f"llama.cpp could not decode {len(part)} tokens: status {status}")
         self.length += len(part)
+
+
+def _bytes(room: Any) -> Any:
+    return ctypes.cast(room, ctypes.POINTER(ctypes.c_uint8))
 
 
 class _Chain:

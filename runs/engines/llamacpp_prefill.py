@@ -35,6 +35,14 @@ class Prefiller(OpenedReference):
         with torch.inference_mode():
             return run(self._model, self._fill(arm), ids, **options, shared=self._shared if share else None)
 
+    def unfilled(self, tokens: tuple[int, ...]) -> Any:
+        """The cache that the model's own forward pass leaves of all tokens."""
+        import torch
+
+        ids = torch.tensor([tokens], device=self._model.device)
+        with torch.inference_mode():
+            return self._model(ids, use_cache=True, logits_to_keep=1).cache
+
     def ceiling(self, arm: Arm, done: Any) -> float:
         """As of the reference engine."""
         return self._ceiling(arm, done.plan, len(done.rows) + 1)

@@ -131,6 +131,33 @@ def test_batches_of_any_size_read_the_same_prompt(tiny: Any) -> None:
 
 
 @here
+@pytest.mark.parametrize("length", [1, 2, 33, 80])
+def test_what_is_put_back_or_handed_over_is_there_to_the_last_byte(tiny: Any, length: int) -> None:
+    request = Equivalence(tiny.tokens[:length])
+    for flags in (OWN, {**OWN, "cache": "f16"}, HAND, {**HAND, "cache": "bf16"}):
+        found = answer(tiny.opened, arm(flags), request, None)
+        assert (found.identical, found.difference) == (True, 0)
+    filled = answer(tiny.opened, arm(HAND, fill="identity", split=2, tail=8), request, None)
+    assert filled.identical == (filled.difference == 0) == (length <= 8)
+
+
+@here
+def test_another_state_is_not_taken_for_the_same(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value of one row changed on its way back: the bytes differ, and so do the logits."""
+    from runs.engines.llamacpp_context import Context
+
+    own = Context.restore
+
+    def spoilt(self: Any, state: bytes, length: int) -> None:
+        own(self, state[:-4] + bytes([0, 0, 0, 65]), length)  # 8.0 in f32
+
+    monkeypatch.setattr(Context, "restore", spoilt)
+    found = answer(tiny.opened, arm(OWN), Equivalence(tiny.tokens), None)
+    assert not found.identical
+    assert found.difference > 0
+
+
+@here
 def test_sampling_is_seeded(tiny: Any) -> None:
     def made(**flags: Any) -> tuple[int, ...]:
         tokens: tuple[int, ...] = tiny.opened.generate(arm({**HAND, **flags}), Generate(tiny.tokens, 24)).tokens
@@ -172,8 +199,6 @@ def test_a_prompt_that_runs_exactly_says_so(tiny: Any) -> None:
 
 @here
 def test_what_it_cannot_do_is_refused(tiny: Any, tmp_path: Path) -> None:
-    with pytest.raises(UsageProblem, match="shows no cache"):
-        tiny.opened.equivalence(arm(OWN), Equivalence(tiny.tokens))
     alone = engines.engine("llamacpp").open(Opening("path:x", tiny.opening.model, {}, "fp32", OWN))
     with pytest.raises(UsageProblem, match="opened without PyTorch"):
         answer(alone, arm(OWN), Score(tiny.tokens, 50), arm(HAND))
@@ -368,7 +393,11 @@ def test_a_real_quantised_model_goes_on_from_pytorchs_cache_as_from_its_own() ->
     _, tokenizer = load(source, parse_dtype("bf16"))
     assert list(opened.encode(text)) == tokenizer(text)["input_ids"]
     request = Score(tuple(opened.encode(text))[:300], 236)
-    found = answer(opened, arm(flags), request, arm({"threads": 1, "context": 512}))
+    own = {"threads": 1, "context": 512}
+    found = answer(opened, arm(flags), request, arm(own))
+    for cache in ("f16", "q8_0", "q4_0"):
+        same = answer(opened, arm({**own, "cache": cache}), Equivalence(request.tokens), None)
+        assert (same.identical, same.difference) == (True, 0)
     opened.close()
     assert sum(found.same) >= 0.85 * len(found.same)
     assert sum(found.kl) / len(found.kl) < 0.05
