@@ -23,6 +23,7 @@ from ledger.verify import Verifier
 from provenance import external
 from provenance.buildcheck import check_build, compare_builds
 from provenance.claimcheck import check_claim
+from provenance.committed import check_source
 from provenance.evidence import Evidence, collect
 from provenance.hashing import Advance, bar, cores
 from provenance.maps import check_maps
@@ -96,8 +97,10 @@ def _maps(evidence: Evidence, folder: Path, advance: Advance | None) -> Iterator
 
 
 def _source(evidence: Evidence, folder: Path, advance: Advance | None) -> Iterator[Check]:
-    for where, pin in _of(evidence, "source"):
-        yield partial(check, pin, folder, where, advance=advance)
+    for place, pin in evidence.pins:
+        if pin.kind == "source":
+            commit = evidence.commits.get(place, "")
+            yield partial(check_source, pin, folder, f"{place}: {pin.label}", commit, advance=advance)
 
 
 def _builds(evidence: Evidence, folder: Path, advance: Advance | None) -> Iterator[Check]:

@@ -24,11 +24,13 @@ class Evidence:
 
     claims: the newest version of each open claim, by its name, with where it stands.
     builds: for each finished run, (run, pinned at its start, observed at its end) by the build's name.
+    commits: of our own source, where a run was in a repository, by where its pins stand.
     """
 
     pins: list[tuple[str, Pin]] = field(default_factory=list)
     claims: dict[str, tuple[str, Claim]] = field(default_factory=dict)
     builds: list[tuple[str, Pin, Pin]] = field(default_factory=list)
+    commits: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -60,8 +62,10 @@ def collect(entries: Iterable[tuple[int, str, Body]], book: Book) -> Evidence:
             if why:
                 left_out.setdefault(why, []).append(body.run)
                 continue
+            place = f"run {body.run}"
+            source = start.detail.get("source")
+            evidence.commits[place] = str(source.get("commit", "")) if isinstance(source, dict) else ""
             for pin in _pins_of(start, body, where, evidence):
-                place = f"run {body.run}"
                 if pin.kind == "study":
                     study[pin.name] = place, pin
                 else:

@@ -111,17 +111,19 @@ def check(pin: Pin, base: Path, where: str = "", *, advance: Advance | None = No
     try:
         found = take(pin.kind, pin.name, pin.source, base, walk=pin.walk, advance=advance)
     except REFUSALS as problem:
-        return [refused(where, problem)]
+        # An input may never have been fetched; what the study registered or sealed itself was there.
+        return [refused(where, problem, was_here=pin.kind in ("study", "records"))]
     return compare(pin, found, where)
 
 
-def refused(where: str, problem: Differs | CannotCheck | UsageProblem) -> Finding:
-    """The finding of a thing that could not be measured: refused or no source (5), not here (6)."""
+def refused(where: str, problem: Differs | CannotCheck | UsageProblem, *, was_here: bool = False) -> Finding:
+    """The finding of a thing that could not be measured: refused or no source (5), not here (6, or 5 if it was)."""
+    absent = isinstance(problem, CannotCheck) and not was_here
     return error(
-        "cannot-check" if isinstance(problem, CannotCheck) else "differs",
+        "cannot-check" if absent else "differs",
         where,
         problem.message,
-        exit_code=6 if isinstance(problem, CannotCheck) else 5,
+        exit_code=6 if absent else 5,
         hint=problem.hint,
         expected=problem.expected,
         found=problem.found,

@@ -54,8 +54,11 @@ def _path(rest: str, base: Path) -> Located:
     try:
         real = path.resolve(strict=True)
     except FileNotFoundError:
-        raise Differs(
-            f"'{rest}' is missing", expected="the pinned file or folder", found="nothing", hint="put it back"
+        raise CannotCheck(
+            f"'{rest}' is missing",
+            expected="the pinned file or folder",
+            found="nothing",
+            hint="put it back, or make it again as the study says",
         ) from None
     except (OSError, RuntimeError) as error:
         raise Differs(f"'{rest}' cannot be read: {error}") from None

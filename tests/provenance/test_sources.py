@@ -47,13 +47,15 @@ def test_what_is_no_source_is_refused_by_name(tmp_path: Path, source: str) -> No
     assert caught.value.expected
 
 
-def test_a_missing_path_and_a_link_out_of_the_study_differ(tmp_path: Path) -> None:
+def test_a_missing_path_is_not_here_and_a_link_out_of_the_study_differs(tmp_path: Path) -> None:
     study = tmp_path / "study"
     study.mkdir()
     (tmp_path / "secret").write_text("x")
     (study / "out").symlink_to("../secret")
     (study / "loop").symlink_to("loop")
-    for name, said in [("gone", "is missing"), ("out", "a link out of the study's folder"), ("loop", "loop")]:
+    with pytest.raises(CannotCheck, match="'gone' is missing"):
+        locate("path:gone", study)
+    for name, said in [("out", "a link out of the study's folder"), ("loop", "loop")]:
         with pytest.raises(Differs, match=said):
             locate(f"path:{name}", study)
 

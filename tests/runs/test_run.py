@@ -111,7 +111,7 @@ REFUSALS: dict[str, tuple[Callable[[Path], Any], int, str]] = {
         "claim C2 is not in the ledger; next: ridgefill ledger register",
     ),
     "model swapped": (lambda f: (f / "model.bin").write_bytes(b"toy WEIGHTS"), 5, "models.m is not the pinned one"),
-    "model gone": (lambda f: (f / "model.bin").unlink(), 5, "'model.bin' is missing"),
+    "model gone": (lambda f: (f / "model.bin").unlink(), 6, "'model.bin' is missing"),
     "document edited": (
         lambda f: (f / "texts" / "d001.txt").write_text("x" * 40),
         5,
