@@ -30,7 +30,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _DTYPES = ("fp32", "bf16", "fp16")
-# What ridgefill.corrections has; named here so that a study can be read without torch.
+# What ridgefill.selectors and ridgefill.corrections have; named here so that a study can be read without torch.
+_SELECTORS = (
+    "attention",
+    "random",
+    "question_blind",
+    "longer_tail",
+    "digits",
+    "special",
+    "lexical_net",
+    "protected",
+    "probe",
+)
 _RESCALES = frozenset({"value-rescale", "key-rescale"})
 _CORRECTIONS = (*sorted(_RESCALES), "terminal-state")
 # Splices, which a study names beside them -> what filled rows are given of an exact run.
@@ -50,6 +61,8 @@ class Reference:
             return f"the dtype is one of {', '.join(_DTYPES)}, not {arm.dtype!r}"
         if unknown := sorted(arm.flags.keys() - {"threads"}):
             return f"the reference engine knows only the flag threads, not {', '.join(unknown)}"
+        if arm.rows and arm.rows not in _SELECTORS:
+            return f"rows are {', '.join(_SELECTORS)}, not {arm.rows!r}"
         known = [*_CORRECTIONS, *_SPLICES]
         if wrong := [name for name in arm.corrections if name not in known]:
             return f"corrections are {', '.join(known)}, not {', '.join(wrong)}"

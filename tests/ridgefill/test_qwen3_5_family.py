@@ -130,11 +130,11 @@ def chunk_gated_delta_rule(
 
 USE = """
 import fla, torch
-from transformers import Qwen3_5ForCausalLM
+from transformers import AutoModelForCausalLM
 from ridgefill.plan import Identity
 from ridgefill.schedule import run
 
-model = Qwen3_5ForCausalLM.from_pretrained("model").eval()
+model = AutoModelForCausalLM.from_pretrained("model").eval()
 ids = torch.load("ids.pt")
 cache = run(model, Identity(4), ids, tail=13, rows=[3]).cache
 print(fla.calls)
@@ -142,11 +142,12 @@ torch.save([layer.recurrent_states[0] for layer in cache.layers if hasattr(layer
 """
 
 
-def test_an_installed_kernel_is_used_and_gives_the_same_states(model: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", ["qwen3_5", "qwen4_exp"])
+def test_an_installed_kernel_is_used_and_gives_the_same_states(family: str, tiny: Any, tmp_path: Path) -> None:
     """Where flash-linear-attention is installed transformers calls it, and so do we; here a package of that name that
     goes row by row, which is a second implementation of the scan besides."""
     (tmp_path / "fla.py").write_text(KERNEL)
-    ids = ids_of(65)
+    ids, model = ids_of(65), tiny(family)
     torch.save(ids, tmp_path / "ids.pt")
     model.save_pretrained(tmp_path / "model")
     paths = os.pathsep.join((str(tmp_path), str(Path(ridgefill.__file__).parents[1])))

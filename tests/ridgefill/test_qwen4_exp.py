@@ -35,6 +35,11 @@ def distance(mine: Tensor, theirs: Tensor) -> float:
     return float((mine - theirs).double().norm() / theirs.double().norm())
 
 
+def carried(cache: Any) -> list[Tensor]:
+    """The recurrent state of every recurrent layer."""
+    return [layer.recurrent_states[0] for layer in cache.layers if hasattr(layer, "recurrent_states")]
+
+
 def states(cache: Any) -> list[Tensor]:
     """Recurrent and convolution states of every recurrent layer."""
     kept = [layer for layer in cache.layers if hasattr(layer, "recurrent_states")]
@@ -75,7 +80,9 @@ def test_oracle(length: int, split: int, rows: Any, model: Any, oracle: Any, nex
     done = run(model, true, ids, tail=TAIL, rows=rows)
     assert done.rows.tolist() == [*(rows or []), *range(length - TAIL, length - 1)]
     assert all(state.dtype == torch.float32 for state in states(done.cache))
-    # Mixes of streams are products of fewer rows than the model's and rounded otherwise, by about 1e-7.
+    # Mixes of streams are products of fewer rows than the model's and rounded otherwise (docs/design/0192).
+    for mine, theirs in zip(carried(done.cache), carried(own), strict=True):
+        assert distance(mine, theirs) <= 2e-7
     for mine, theirs in zip(states(done.cache), states(own), strict=True):
         assert distance(mine, theirs) <= 4e-7
     for mine, theirs in zip(written(done.cache), written(own), strict=True):
@@ -85,6 +92,41 @@ def test_oracle(length: int, split: int, rows: Any, model: Any, oracle: Any, nex
     again = prefill(model, true, ids, tail=TAIL, rows=rows)
     tokens = model.generate(ids, max_new_tokens=12, do_sample=False)
     assert torch.equal(model.generate(ids, cache=again, max_new_tokens=12, do_sample=False), tokens)
+
+
+@pytest.mark.parametrize("rows", [None, ROWS])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_exact_rows_read_the_columns_that_the_model_s_indexer_chooses(
+    length: int, rows: Any, model: Any, oracle: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the late attention layer of a filled run, row by row, and in the layer below the split."""
+    ids, n = ids_of(length), length - 1
+    true, own, mine = oracle(model, ids[:, :-1], SPLIT), {}, []
+    for number in (3, 7):
+
+        def keep(_: Any, args: Any, out: Tensor, number: int = number) -> None:
+            own[number] = out[0, 0]
+
+        model.model.layers[number].self_attn.indexer.register_forward_hook(keep)
+    model(ids[:, :-1])
+
+    class Recorded(sweep.Choice):
+        def __call__(self, rows: slice, at: Tensor) -> Tensor:
+            read = super().__call__(rows, at)
+            mine.append((at, read[0]))
+            return read
+
+    monkeypatch.setattr(sweep, "Choice", Recorded)
+    done = run(model, true, ids, tail=TAIL, rows=rows)
+    every, late = torch.arange(n), done.rows
+    seen = [torch.cat([at for at, _ in mine]), *(read for _, read in mine)]
+    assert seen[0].tolist() == [*every.tolist(), *late.tolist()]
+    columns = torch.nn.utils.rnn.pad_sequence([row for read in seen[1:] for row in read], batch_first=True)
+    causal = every <= every[:, None]
+    for number, at, chosen in ((3, every, columns[:n]), (7, late, columns[n:])):
+        expected = (own[number][:, :n] & causal)[at]
+        assert torch.equal(torch.nn.functional.pad(chosen, (0, n - chosen.shape[1])), expected)
+        assert not torch.equal(expected, causal[at])
 
 
 @pytest.mark.parametrize("rows", [None, ROWS])
@@ -135,6 +177,24 @@ def test_segments_and_chunks_without_an_exact_row(
             assert (mine - theirs).abs().max() <= 1e-5
         assert (next_logits(model, cache, ids) - next_logits(model, own, ids)).abs().max() <= 1e-5
         own = model(ids[:, :-1]).cache  # the step above has gone on in it
+
+
+@pytest.mark.parametrize("chunk", [None, 64])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_left_padded_batch_is_the_model_s_own(length: int, chunk: int | None, model: Any, oracle: Any) -> None:
+    """Both prompts padded, so that no prefix is in multiples of 64: against the model's own pass over the batch."""
+    ids, own = ids_of(length, batch=2), None
+    mask = (torch.arange(length) >= torch.tensor([[3], [9]])).long()
+    ids, positions = ids.masked_fill(mask == 0, 0), (mask.cumsum(1) - 1).clamp(min=0)
+    for part in sweep.parts(0, length - 1, chunk or length - 1):
+        seen = mask[:, : part.stop]
+        own = model(ids[:, part], attention_mask=seen, position_ids=positions[:, part], cache=own).cache
+    true = oracle(model, ids[:, :-1], SPLIT, mask[:, :-1])
+    cache = prefill(model, true, ids, tail=TAIL, attention_mask=mask, chunk=chunk)
+    for mine, theirs in zip(states(cache), states(own), strict=True):
+        assert distance(mine, theirs) <= (4e-7 if chunk is None else 2e-6)
+    last = model(ids[:, -1:], attention_mask=mask, position_ids=positions[:, -1:], cache=own).logits
+    assert (extend(model, cache, ids[:, -1:], mask) - last).abs().max() <= 1e-5
 
 
 @pytest.mark.parametrize("arm", ["oracle", "identity"])

@@ -156,6 +156,17 @@ def test_every_selector_runs(name: str, model: Any, prompt: torch.Tensor) -> Non
     assert torch.equal(run(model, Identity(4), prompt, tail=6, rows=made(name), chunk=7).rows, done.rows)
 
 
+@pytest.mark.parametrize("family", ["qwen3_5", "qwen4_exp"])
+@pytest.mark.parametrize("name", sorted(SELECTORS))
+def test_in_hybrids_chunked_and_one_shot_prefill_choose_alike(name: str, family: str, tiny: Any) -> None:
+    ids = torch.randint(2, 97, (1, 130), generator=torch.Generator().manual_seed(5))
+    ids[0, 17] = 30  # special
+    model = tiny(family)
+    done, *cut = (run(model, Identity(4), ids, tail=13, rows=made(name), chunk=chunk).rows for chunk in (None, 7, 64))
+    assert all(torch.equal(rows, done) for rows in cut)
+    assert len(done) > 12 or name == "lexical_net"
+
+
 def test_layers_above_the_split_are_refused_before_any_work(model: Any, prompt: torch.Tensor) -> None:
     with pytest.raises(FillUsageError, match="not below the split"):
         run(model, Identity(3), prompt, tail=6, rows=Attention())

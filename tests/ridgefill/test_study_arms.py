@@ -1,4 +1,4 @@
-"""A deployment as one line of a study: what `run start` answers is what its settings, written out, answer."""
+"""Arms of a study: each deployment as one line, and every selector and correction, through `run start`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,18 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 import ridgefill
 from ledger.errors import Faults
+from ridgefill.corrections import CORRECTIONS
 from ridgefill.rowsel import RowTable
+from ridgefill.selectors import SELECTORS
 from ridgefill.terminal import correct
+from runs.engines.reference import ENGINE
 from runs.load import parse_study
+from runs.study import Arm
 
 STUDY = """
 name = "deployed"
@@ -141,6 +147,87 @@ def test_one_line_is_table_4(
     assert told["named"]["loss"] != told["exact"]["loss"]
 
 
+ARMS = """
+name = "methods"
+[models.lm]
+source = "path:lm"
+[maps.m]
+source = "path:maps"
+[datasets.texts]
+source = "path:texts"
+[arms.exact]
+engine = "reference"
+model = "lm"
+{arms}
+[tasks.cont]
+task = "continuation"
+dataset = "texts"
+length = {length}
+follow = 6
+baseline = "exact"
+"""
+ARM = """[arms.{name}]
+engine = "reference"
+model = "lm"
+fill = "map"
+maps = "m"
+split = 4
+tail = 40
+{key}
+"""
+# Something for every selector: a special token, digits, capitals, and a sentence that the question names.
+PROMPT = (
+    "<|mark|>The access code for vault Zephyr is 88231. "
+    + "It goes on about other things that Nobody asks for. " * 9
+    + "What is the access code for vault Zephyr?"
+)
+
+
+def letters() -> PreTrainedTokenizerFast:
+    """A tokenizer of bytes and one special token."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    raw = Tokenizer(models.BPE(vocab={letter: place for place, letter in enumerate(alphabet)}, merges=[]))
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    made = PreTrainedTokenizerFast(tokenizer_object=raw, eos_token=alphabet[0])
+    made.add_special_tokens({"additional_special_tokens": ["<|mark|>"]})
+    return made
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["llama", pytest.param("qwen3_5", marks=pytest.mark.slow), pytest.param("qwen4_exp", marks=pytest.mark.slow)],
+)
+def test_every_selector_and_correction_of_the_registries(family: str, tiny: Any, tmp_path: Path, command: Any) -> None:
+    """Each by its name in a study file, some at a share too; none leaves the answer as it is without."""
+    folder, model, tokenizer = tmp_path / "study", tiny(family, vocab_size=257), letters()
+    model.save_pretrained(folder / "lm")
+    tokenizer.save_pretrained(folder / "lm")
+    maps = ridgefill.fit(model, tokenizer, [PROMPT[::-1]], splits=[4], penalty=0.1)[4]
+    hybrid = "recurrent" in maps.manifest.layers.values()
+    if hybrid:
+        maps = correct(model, tokenizer, maps, [PROMPT.swapcase()], every=64)
+    maps.save(folder / "maps")
+    (folder / "texts").mkdir()
+    (folder / "texts" / "one.txt").write_text(PROMPT + " It is")
+    corrections = [name for name in CORRECTIONS if hybrid or name != "terminal-state"] + ["exact-keys", "exact-values"]
+    keys = {"plain": ""} | {name: f'rows = "{name}"' for name in SELECTORS}
+    keys |= {f"{name}-tenth": f'rows = "{name}"\nshare = 0.1' for name in ("digits", "protected", "probe")}
+    keys |= {name: f'corrections = ["{name}"]' for name in corrections}
+    arms = "".join(ARM.format(name=name, key=key) for name, key in keys.items())
+    length = len(tokenizer(PROMPT)["input_ids"])
+    (folder / "study.toml").write_text(ARMS.format(arms=arms, length=length))
+    assert command("ledger", "init")[0] == 0
+    code, out = command("run", "start", "--exploratory")
+    assert code == 0, out
+    (samples,) = (folder / "records").glob("*/samples.parquet")
+    rows = pq.ParquetFile(samples).read(use_threads=False).to_pylist()
+    assert {row["status"] for row in rows} == {"ok"}
+    losses = {row["arm"]: row["value"] for row in rows if row["metric"] == "loss"}
+    assert losses.keys() == {"exact", *keys}
+    assert [name for name in losses if losses[name] == losses["plain"]] == ["plain"]
+
+
 @pytest.mark.parametrize("beside", ["split = 16", "tail = 9", 'rows = "digits"', 'corrections = ["value-rescale"]'])
 def test_nothing_that_it_decides_may_stand_beside_it(beside: str) -> None:
     wrong = STUDY.format(named=f'deployment = "qwen3.8-27b"\n{beside}', written="split = 3", length=9)
@@ -174,3 +261,15 @@ def test_an_exact_arm_and_the_toy_engine_have_none() -> None:
         with pytest.raises(Faults) as caught:
             parse_study(good.replace(old, new, 1), "study.toml")
         assert any(says in fault for fault in caught.value.faults)
+
+
+def test_what_a_study_may_name_is_what_the_registries_have() -> None:
+    """A study is read without torch, so the engine has the names by itself."""
+    for key, names in (("rows", SELECTORS), ("corrections", CORRECTIONS)):
+        for name in names:
+            value = name if key == "rows" else (name,)
+            assert ENGINE.check(Arm(engine="reference", model="lm", fill="identity", split=3, **{key: value})) == ""
+    told = ENGINE.check(Arm(engine="reference", model="lm", fill="identity", split=3, rows="best"))
+    assert told == f"rows are {', '.join(SELECTORS)}, not 'best'"
+    told = ENGINE.check(Arm(engine="reference", model="lm", fill="identity", split=3, corrections=("magic",)))
+    assert all(name in told for name in CORRECTIONS)
