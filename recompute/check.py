@@ -14,7 +14,7 @@ from recompute.kept import Kept
 from recompute.printed import Printed
 from recompute.report.digits import UNITS
 from recompute.rounding import equal, spell
-from recompute.slots import error_of, in_unit, slot_of
+from recompute.slots import error_of, in_unit, reach_of, slot_of
 from recompute.standing import Checked, Standing
 from recompute.valued import Valued
 
@@ -87,8 +87,9 @@ class _Checker:
         if kept and kept.key != valued.key and before is not None and equal(before, number) == "match":
             cause = "the data or the code moved since it was written"
             return told(bound, Standing.STALE, recomputed=shown, rule=rule, cause=cause)
-        error = error_of(estimate, bound.slot)
-        if error is not None and _distance(wanted, number) <= Z * error:
+        error, reach = error_of(estimate, bound.slot), reach_of(estimate, bound.slot)
+        near = error is not None and _distance(wanted, number) <= Z * error
+        if error is not None and (near or (reach is not None and reach.meets(Box.of(number)))):
             rule += f", or within {Z} Monte-Carlo errors of {float(error):.2g}"
             return told(bound, Standing.MC_CONSISTENT, recomputed=shown, rule=rule)
         case = Case(bound, number, valued, wanted, self.around)

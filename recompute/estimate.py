@@ -16,6 +16,7 @@ class Estimate:
         end that a one-sided interval does not have is None too.
     n, strata: items (documents, if those are weighed equally) and strata of the design; resamples: 0 when none drawn.
     error: Monte-Carlo standard error of each end, in the unit of the value; None where no resampling made the end.
+    reach: between which points other draws put each end (`recompute.law`); wider than 3 errors on a coarse lattice.
     why: one line, when the value or the interval is undefined.
     flags: "degenerate" (no stratum varies, the interval is the point), "floor" (the binomial floor is the bound).
     counts: what else was counted, by name.
@@ -30,6 +31,7 @@ class Estimate:
     why: str = ""
     flags: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    reach: tuple[tuple[Fraction, Fraction] | None, tuple[Fraction, Fraction] | None] | None = None
 
     def scaled(self, factor: int) -> Estimate:
         """The same in another unit: 100 for points or percent. ValueError when the factor is not positive."""
@@ -37,11 +39,13 @@ class Estimate:
             raise ValueError(f"a unit is a positive whole number of the old one, not {factor}")
         times = [None if end is None else end * factor for end in self.ends or ()]
         wide = [None if error is None else error * factor for error in self.error or ()]
+        far = [None if ends is None else (ends[0] * factor, ends[1] * factor) for ends in self.reach or ()]
         return replace(
             self,
             value=None if self.value is None else self.value * factor,
             ends=(times[0], times[1]) if times else None,
             error=(wide[0], wide[1]) if wide else None,
+            reach=(far[0], far[1]) if far else None,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -53,6 +57,7 @@ class Estimate:
             "high": _float(ends[1]),
             "exact": [None if number is None else str(number) for number in (self.value, *ends)],
             "monte_carlo_error": list(self.error) if self.error else None,
+            "monte_carlo_reach": [ends and [float(end) for end in ends] for ends in self.reach] if self.reach else None,
             "n": self.n,
             "strata": self.strata,
             "resamples": self.resamples,

@@ -10,7 +10,7 @@ import numpy as np
 from ledger.errors import UsageProblem
 from recompute.design import Design
 from recompute.estimate import Estimate
-from recompute.intervals import Ends, Errors, Interval, Side, Undefined, acceleration, bca, percentile
+from recompute.intervals import Ends, Found, Interval, Side, Undefined, acceleration, bca, percentile
 from recompute.law import Draws, Law, lattice_law
 from recompute.quantities import Points, Quantity, Quotient, Ranks, Settled, varying
 from recompute.resample import count_blocks, totals
@@ -104,15 +104,14 @@ def _estimate(quantity: Quantity, ask: Ask, design: Design, points: Points | Non
         point: Ends = (value, value if side == "both" else None)
         return Estimate(value, design.n, strata, point, resamples=resamples, flags=("degenerate",), counts=counts)
     try:
-        ends, error = _interval(quantity, ask.interval, ask.statistic.side, design, points)
+        found = _interval(quantity, ask.interval, ask.statistic.side, design, points)
     except Undefined as none:
         return Estimate(value, design.n, strata, resamples=resamples, why=str(none), counts=counts)
-    return Estimate(value, design.n, strata, ends, error if resamples else None, resamples, counts=counts)
+    error, reach = (found.error, found.reach) if resamples else (None, None)
+    return Estimate(value, design.n, strata, found.ends, error, resamples, counts=counts, reach=reach)
 
 
-def _interval(
-    quantity: Quotient | Ranks, asked: Interval, side: Side, design: Design, points: Points | None
-) -> tuple[Ends, Errors]:
+def _interval(quantity: Quotient | Ranks, asked: Interval, side: Side, design: Design, points: Points | None) -> Found:
     law: Law
     if points is None:
         law = _exact(quantity, design)

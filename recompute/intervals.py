@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ Method = Literal["bca", "percentile", "none"]
 Side = Literal["both", "low"]
 Ends = tuple[Fraction | None, Fraction | None]
 Errors = tuple[float | None, float | None]
+Reach = tuple[Fraction, Fraction] | None
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,14 @@ class Interval:
         return (1 - self.level) / (2 if side == "both" else 1)
 
 
+class Found(NamedTuple):
+    """The ends, the standard error of each, and between which points other draws put it (`Law.reach`)."""
+
+    ends: Ends
+    error: Errors
+    reach: tuple[Reach, Reach]
+
+
 class Undefined(Exception):
     """The interval has no meaning; the text says why."""
 
@@ -56,28 +65,30 @@ def acceleration(influence: NDArray[np.float64], design: Design) -> float:
     return math.fsum(u * u * u) / (6 * square**1.5) if square else 0.0
 
 
-def percentile(law: Law, alpha: float, side: Side) -> tuple[Ends, Errors]:
+def percentile(law: Law, alpha: float, side: Side) -> Found:
     """The alpha and 1 - alpha ends of the law."""
     noise = alpha * (1 - alpha)
-    low, below = law.low(alpha), law.spread(alpha, noise, upper=False)
-    if side == "low":
-        return (low, None), (below, None)
-    return (low, law.high(alpha)), (below, law.spread(alpha, noise, upper=True))
+    return _read(law, side, (alpha, noise), (alpha, noise))
 
 
-def bca(law: Law, alpha: float, side: Side, observed: float, slack: float, a: float) -> tuple[Ends, Errors]:
+def bca(law: Law, alpha: float, side: Side, observed: float, slack: float, a: float) -> Found:
     """The BCa ends; `observed` in the law's own unit. Raises Undefined."""
     below = law.below(observed, slack)
     if not 0 < below < 1:
         raise Undefined("BCa is undefined: every resample lies on one side of the value")
     z0, z = normal_quantile(below), normal_quantile(alpha)
-    share, variance = _tail(z0, z, a, below)
-    low, error = law.low(share), law.spread(share, variance, upper=False)
-    if side == "low":
-        return (low, None), (error, None)
+    low = _tail(z0, z, a, below)
     # The upper end is the lower one of the mirrored law.
-    share, variance = _tail(-z0, z, -a, 1 - below)
-    return (low, law.high(share)), (error, law.spread(share, variance, upper=True))
+    return _read(law, side, low, low if side == "low" else _tail(-z0, z, -a, 1 - below))
+
+
+def _read(law: Law, side: Side, low: tuple[float, float], high: tuple[float, float]) -> Found:
+    """The ends at these shares beyond them, each with the variance per draw of its rank."""
+    below = law.low(low[0]), law.spread(*low, upper=False), law.reach(*low, upper=False)
+    if side == "low":
+        return Found((below[0], None), (below[1], None), (below[2], None))
+    above = law.high(high[0]), law.spread(*high, upper=True), law.reach(*high, upper=True)
+    return Found((below[0], above[0]), (below[1], above[1]), (below[2], above[2]))
 
 
 def _tail(z0: float, z: float, a: float, below: float) -> tuple[float, float]:

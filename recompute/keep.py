@@ -72,6 +72,7 @@ def _packed(kept: Computed) -> dict[str, Any]:
     if told is not None:
         plain["estimate"]["value"] = _spelled(told.value)
         plain["estimate"]["ends"] = told.ends and [_spelled(end) for end in told.ends]
+        plain["estimate"]["reach"] = told.reach and [ends and [*map(_spelled, ends)] for ends in told.reach]
         plain["estimate"]["error"] = told.error and [None if one is None else repr(one) for one in told.error]
     return plain
 
@@ -83,6 +84,7 @@ def _unpacked(plain: dict[str, Any]) -> Computed:
         told["value"] = _read(told["value"])
         told["ends"] = ends and (_read(ends[0]), _read(ends[1]))
         told["error"] = error and tuple(None if one is None else float(one) for one in error)
+        told["reach"] = told["reach"] and tuple(ends and tuple(map(_read, ends)) for ends in told["reach"])
         told["flags"] = tuple(told["flags"])
         plain["estimate"] = Estimate(**told)
     plain["runs"] = tuple(plain["runs"])

@@ -19,6 +19,7 @@ from ledger.errors import UsageProblem
 from recompute.design import Design
 
 WIDEST = 2**22  # points of an exact law
+REACH = 3  # errors of its rank that another set of draws may read an end at
 ROUNDING = 1e-9  # of a probability or a rank: alpha = 1 - 0.95 is not 5 % to the last bit
 
 
@@ -36,6 +37,9 @@ class Law(Protocol):
 
     def spread(self, alpha: float, variance: float, *, upper: bool) -> float | None:
         """The standard error of an end whose share has this variance per draw; None when nothing was drawn."""
+
+    def reach(self, alpha: float, variance: float, *, upper: bool) -> tuple[Fraction, Fraction] | None:
+        """The points between which other draws put the end, REACH errors of its rank either side; None as above."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +61,20 @@ class Draws:
         return Fraction(float(self.points[-1 - self._rank(alpha)])) / self.unit
 
     def spread(self, alpha: float, variance: float, *, upper: bool) -> float:
+        # Two errors to either side: on a lattice one step is often wider than one error.
+        under, above = self._around(alpha, 2, variance, upper=upper)
+        return (above - under) / 4 / float(self.unit)
+
+    def reach(self, alpha: float, variance: float, *, upper: bool) -> tuple[Fraction, Fraction]:
+        under, above = self._around(alpha, REACH, variance, upper=upper)
+        return Fraction(under) / self.unit, Fraction(above) / self.unit
+
+    def _around(self, alpha: float, errors: int, variance: float, *, upper: bool) -> tuple[float, float]:
+        """The points so many errors of the rank below and above an end."""
         last = len(self.points) - 1
         rank = last - self._rank(alpha) if upper else self._rank(alpha)
-        # Two errors to either side: on a lattice one step is often wider than one error.
-        steps = max(1, round(2 * math.sqrt(len(self.points) * variance)))
-        above, under = self.points[min(last, rank + steps)], self.points[max(0, rank - steps)]
-        return float(above - under) / 4 / float(self.unit)
+        steps = max(1, round(errors * math.sqrt(len(self.points) * variance)))
+        return float(self.points[max(0, rank - steps)]), float(self.points[min(last, rank + steps)])
 
     def _rank(self, alpha: float) -> int:
         return min(max(math.ceil(len(self.points) * alpha - ROUNDING), 1), len(self.points)) - 1
@@ -88,6 +100,9 @@ class Lattice:
         return self._at(len(self.chances) - 1 - int(np.searchsorted(np.cumsum(self.chances[::-1]), alpha - ROUNDING)))
 
     def spread(self, alpha: float, variance: float, *, upper: bool) -> None:
+        return None
+
+    def reach(self, alpha: float, variance: float, *, upper: bool) -> None:
         return None
 
     def _at(self, place: int) -> Fraction:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+from recompute.boxes import Box
 from recompute.estimate import Estimate
 from recompute.printed import Printed
 from recompute.spec import Unit
@@ -27,6 +28,12 @@ def error_of(estimate: Estimate, slot: str) -> Fraction | None:
         return None
     error = (estimate.error or (None, None))[slot == "high"]
     return None if error is None else Fraction(error)
+
+
+def reach_of(estimate: Estimate, slot: str) -> Box | None:
+    """Between which points other draws put an end; None as `error_of`."""
+    ends = (estimate.reach or (None, None))[slot == "high"] if slot in ("low", "high") else None
+    return ends and Box(*ends)
 
 
 def hundredfold(number: Printed, unit: Unit, slot: str) -> bool:

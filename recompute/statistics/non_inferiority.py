@@ -41,4 +41,4 @@ class NonInferiority(OfMeans):
         bound = Fraction(floor(estimate.n))
         if estimate.ends is None or estimate.ends[0] is None or estimate.ends[0] < bound:
             return estimate
-        return replace(estimate, ends=(bound, None), error=None, flags=(*estimate.flags, "floor"))
+        return replace(estimate, ends=(bound, None), error=None, reach=None, flags=(*estimate.flags, "floor"))

@@ -25,7 +25,12 @@ from standins import files as standins
 from provenance.external import Row, dump
 
 HERE = Path(__file__).parent
-FILES = ("published.json", "derivable.json")
+PAPER = "arXiv:2611.09709v1"
+FILES = {
+    "published.json": "the values of the paper, its abstract and the card of the 27B maps, gathered from their text; "
+    "published.tsv, report.md, reported.toml and synthetic/ are made of it by make.py",
+    "derivable.json": "which of those values follow from others; reported.toml and synthetic/ are made of it too",
+}
 COLUMNS = ("id", "place", "source", "printed", "unit", "n", "low", "high", "sign", "what")
 NOTES = {
     "card.gguf_bytes": "assumes f32 biases and corrections of 48 x 128 x 128; 1,024,384 bytes stay unexplained",
@@ -138,10 +143,9 @@ def relations(entries: Sequence[Entry], rules: Sequence[Mapping[str, Any]]) -> I
 def external(folder: Path) -> str:
     """Where the two files came from: they were handed to us, and are not part of this study."""
     rows = []
-    for name in FILES:
+    for name, note in FILES.items():
         data = (folder / name).read_bytes()
-        note = "the paper's values, gathered from its text" if name == FILES[0] else "what can be derived from them"
-        rows.append(Row(name, len(data), sha256(data).hexdigest(), f"path:{name}", "", "", note))
+        rows.append(Row(name, len(data), sha256(data).hexdigest(), f"path:{name}", PAPER, "facts only", note))
     return dump(rows)
 
 

@@ -271,6 +271,15 @@ def test_many_lost_signs_are_told_once_for_the_whole_text() -> None:
     assert (summary.severity, summary.exit_code) == (Severity.ERROR, 1)
 
 
+@pytest.mark.parametrize("between", [" ", " nats ", " nats on Llama "])
+def test_words_between_a_value_and_its_interval_part_them_not(between: str) -> None:
+    """As section 6.2 of the paper has it; a pattern that knows units only misses one of its 97."""
+    for text, fits in ((f"0.413{between}[0.690, 0.075]", False), (f"0.063{between}[0.040, 0.090]", True)):
+        document = read(f"It loses {text} more.\n")
+        assert codes(document) == ([] if fits else ["contradicts-itself"])
+        assert all("value lies outside its interval" in finding.message for finding in document.findings)
+
+
 def test_lost_signs_in_a_refused_table_count_too() -> None:
     rows = "".join(f"| {k} | 1.{k} [4.97, +2.19] | |\n" for k in range(3))
     assert codes(read(f"| k | d |\n|---|---|\n{rows}")) == ["ragged-table", *["contradicts-itself"] * 3, "signs-lost"]

@@ -106,6 +106,34 @@ def test_resampled_ends_are_the_exact_ones_within_their_own_error(method: str) -
         assert abs(end - other) <= Fraction(1, 503)
 
 
+@pytest.mark.parametrize("method", ["percentile", "bca"])
+def test_other_seeds_put_the_ends_of_a_coarse_lattice_within_their_reach(method: str) -> None:
+    """41 gains and 48 losses of 503: an end is the next point in many a seed, more than three errors away."""
+    values = pairs(41, 48, 503)
+    ask = Ask(STATISTICS["paired_difference"](), values, Interval(method=method), lattice=1)  # type: ignore[arg-type]
+    told = [estimate(ask, Design.of([f"{seed}-{i:04}" for i in range(503)])) for seed in range(6)]
+    beyond = within = 0
+    for one in told:
+        assert one.ends is not None
+        assert one.error is not None
+        assert one.reach is not None
+        for side in (0, 1):
+            end, error, reach = one.ends[side], one.error[side], one.reach[side]
+            assert end is not None
+            assert error is not None
+            assert reach is not None
+            assert reach[0] <= end <= reach[1]
+            assert reach[1] - reach[0] <= Fraction(3, 503)
+            for other in told:
+                assert other.ends is not None
+                theirs = other.ends[side]
+                assert theirs is not None
+                within += reach[0] <= theirs <= reach[1]
+                beyond += abs(theirs - end) > 3 * Fraction(error)
+    assert within == 6 * 6 * 2
+    assert beyond > 5  # ends that three errors alone would have accused
+
+
 @pytest.mark.parametrize(
     ("gains", "losses", "p"), [(41, 48, 0.52501), (24, 10, 0.0243), (0, 0, 1), (7, 7, 1), (1, 0, 1)]
 )
