@@ -31,7 +31,9 @@ class Server(Part):
     kind: whose server it is (`runs.engines.http_kinds`). command: starts it, in words as a shell splits them;
     {model} and {maps.NAME} are where the study's pinned files lie, {port} a free one, {python} our own interpreter,
     {env.NAME} a variable that says where something lies on this machine. url: where one runs already, instead of a
-    command. env: its environment, besides PATH, HOME and the like. ready_s: seconds it may take to get ready.
+    command. env: its environment, besides PATH, HOME and the like. ready_s: seconds it may take to get ready. alone:
+    no other server runs while it is asked, for a machine that cannot hold two; with pairing = "none" each is started
+    once more and not at every sample.
     """
 
     kind: str
@@ -39,6 +41,7 @@ class Server(Part):
     url: str = ""
     env: dict[str, str] = Field(default_factory=dict)
     ready_s: int = Field(default=300, ge=1)
+    alone: bool = False
 
     @field_validator("kind")
     @classmethod
@@ -53,8 +56,8 @@ class Server(Part):
             raise ValueError("a server has a command that starts it, or the url where it runs")
         if self.url and not re.fullmatch(r"http://[^/\s:]+:\d+", self.url):
             raise ValueError(f"a url is http://HOST:PORT, not {self.url!r}")
-        if self.url and self.env:
-            raise ValueError("a server that runs already has its own env")
+        if self.url and (self.env or self.alone):
+            raise ValueError("a server that runs already has its own env, and is not stopped for another")
         if self.command:
             names = {name for name, _ in _places(self.command)}
             for needed in ("model", "port"):

@@ -50,7 +50,7 @@ class RefusedProblem(EnvironmentProblem):
 
 
 class Client:
-    """One server's address. Every call raises EnvironmentProblem when the server is gone or, RefusedProblem, refuses."""
+    """One server's address. Every call raises EnvironmentProblem when it is gone, RefusedProblem when it refuses."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from ledger.errors import Differs, EnvironmentProblem, UsageProblem
 from provenance.buildcheck import compare_builds
@@ -62,32 +62,33 @@ class OpenaiHttp:
 
 
 class OpenedServer:
-    """One server that takes requests. If it ends, the next request starts it again."""
+    """One server that takes requests. If it has ended, or made room for another, the next request starts it again."""
+
+    _running: ClassVar[list[OpenedServer]] = []  # of this process
 
     def __init__(self, opening: Opening, server: Server) -> None:
         self._opening, self._server, self._kind = opening, server, KINDS[server.kind]
         self._launched: Launched | None = None
         self._python: dict[str, Any] = {}
         self._warm: list[tuple[Arm, int]] = []
+        self._first: Pin | None = None
         if not server.url:
             server.check_here()
             self._python = python_side(server, self._kind)
-        self._begin()
-        self._first = self.build()
+        self._ready()
 
     def build(self) -> Pin:
-        if self._launched is None:
-            return attached_build(self._server, self._opening.server_name, self._reports)
-        return launched_build(
-            self._server,
-            self._opening.server_name,
-            self._launched.pids,
-            self._python,
-            self._reports,
-        )
+        name = self._opening.server_name
+        if self._server.url:
+            return attached_build(self._server, name, self._reports)
+        if self._launched is None and self._first is not None:  # it makes room: what it was when it ran
+            return self._first
+        self._ready()
+        pids = self._launched.pids if self._launched else []
+        return launched_build(self._server, name, pids, self._python, self._reports)
 
     def encode(self, text: str) -> Sequence[int]:
-        self._again_if_ended()
+        self._ready()
         return self._tokens.encode(text)
 
     def score(self, arm: Arm, request: Score, known: Known | None) -> Answer:
@@ -100,11 +101,12 @@ class OpenedServer:
         raise UsageProblem("a server shows no cache to compare bit by bit", hint="use the reference engine")
 
     def generate(self, arm: Arm, request: Generate) -> Answer:
+        self._ready()
         done = self._complete(self._body(arm, request.tokens, request.limit), len(request.tokens))
         return Answer(text=done.text, made=done.tokens, notes=_rows(arm, done))
 
     def prefill(self, arm: Arm, request: Prefill) -> Answer:
-        self._again_if_ended()
+        self._ready()
         body, kind = self._body(arm, request.tokens, 1), (arm, len(request.tokens))
         for _ in range(1 if kind in self._warm else 2):
             self._forget(request.tokens)
@@ -122,7 +124,7 @@ class OpenedServer:
         )
 
     def load(self, arm: Arm, request: Load) -> Answer:
-        self._again_if_ended()
+        self._ready()
         self._forget(request.tokens)
         others = [self._body(arm, tokens, request.limit, endless=True) for tokens in request.others]
         new = self._body(arm, request.tokens, 1)
@@ -134,9 +136,33 @@ class OpenedServer:
         return Answer(tokens=request.tokens, seconds=done.first, others=streams, notes=notes)
 
     def close(self) -> None:
+        if self in self._running:
+            self._running.remove(self)
         if self._launched:
             self._launched.stop()
             self._launched = None
+
+    def _ready(self) -> None:
+        """Have the server running, started again if it is not; what runs then must be what ran first."""
+        for other in [one for one in self._running if one is not self]:
+            if self._server.alone or other._server.alone:
+                other.close()
+        if self in self._running and not (self._launched and self._launched.ended()):
+            return
+        self.close()
+        self._warm.clear()
+        self._begin()
+        self._running.append(self)
+        if self._first is None:
+            self._first = self.build()
+            return
+        for differs in compare_builds(self._first, self.build(), self._opening.server_name):
+            if differs.found != "nothing":  # not every start loads the same libraries at once
+                raise Differs(
+                    f"{differs.where}: the server was started again, and is another",
+                    expected=differs.expected,
+                    found=differs.found,
+                )
 
     def _begin(self) -> None:
         """Start the server, or find it; it is asked what it is, and answers once, which loads what it loads late."""
@@ -180,19 +206,6 @@ class OpenedServer:
             if time.monotonic() > deadline:
                 raise self._launched.failure(f"the server {name} was not ready within {self._server.ready_s} s")
             time.sleep(_POLL_S)
-
-    def _again_if_ended(self) -> None:
-        if self._launched and self._launched.ended():
-            self._launched.stop()
-            self._warm.clear()
-            self._begin()
-            for differs in compare_builds(self._first, self.build(), self._opening.server_name):
-                if differs.found != "nothing":  # not every start loads the same libraries at once
-                    raise Differs(
-                        f"{differs.where}: the server was started again, and is another",
-                        expected=differs.expected,
-                        found=differs.found,
-                    )
 
     def _plain(self, prompt: list[int] | str, limit: int) -> dict[str, Any]:
         """What every request says."""

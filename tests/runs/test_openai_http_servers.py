@@ -44,6 +44,7 @@ SERVERS = {
         "--served-model-name tiny --dtype bfloat16 --max-model-len 512 --host 127.0.0.1 --port {port} "
         "--enforce-eager --no-enable-prefix-caching",
         env={**ONE, "VLLM_CPU_KVCACHE_SPACE": "1"},
+        ready_s=900,
     ),
 }
 NEEDS = {"llama-cpp-python": ("llama_cpp", "sse_starlette", "starlette_context"), "ridgefill": ("fastapi", "uvicorn")}
