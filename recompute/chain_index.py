@@ -17,6 +17,7 @@ from recompute.reported import Chain, Reported
 from recompute.standing import Checked, Standing
 from runs.crosscheck import nearest
 
+SHOWN = 3  # of a chain's own findings: a row that is missing moves all that follow
 _COUNTS = ("entries", "full", "hashed")
 
 
@@ -75,13 +76,20 @@ def _counts(chain: Chain, folder: Path, findings: list[Finding]) -> dict[str, in
         told_of = {"expected": problem.expected, "found": problem.found, "hint": problem.hint}
         findings.append(error("chain-unread", name, problem.message, exit_code=problem.exit_code, **told_of))
         raise type(problem)(f"{name}: {problem.message}") from None
-    findings += (replace(finding, where=f"{chain.folder}/{finding.where}") for finding in result.findings)
-    if result.exit_code:
-        first = next(finding for finding in result.findings if finding.severity is Severity.ERROR)
-        raise (CannotCheck if result.exit_code == CannotCheck.exit_code else Tampered)(f"{name}: {first.message}")
-    findings.append(note("chain", name, f"{result.verdict}: {result.reached()}", hint="ridgefill ledger verify --pin"))
+    wrong = [finding for finding in result.findings if finding.severity is Severity.ERROR]
+    told_here = [finding for finding in result.findings if finding not in wrong[SHOWN:]]
+    findings += (replace(finding, where=f"{chain.folder}/{finding.where}") for finding in told_here)
+    if wrong[SHOWN:]:
+        more = f"{len(wrong) - SHOWN} more findings about this chain"
+        findings.append(error("chain-more", name, more, exit_code=result.exit_code, hint="ridgefill ledger verify"))
+    if wrong:
+        kind = CannotCheck if result.exit_code == CannotCheck.exit_code else Tampered
+        raise kind(f"{name}: {wrong[0].message}")
     full = (place / ENTRIES).read_bytes().count(b"\n")  # each of them is in the index: it verified
-    return {"entries": result.size, "full": full, "hashed": result.size - full}
+    hashed = result.size - full
+    held = f"{result.verdict}: {full} of {result.size} entries in full, {hashed} as hashes; {result.reached()}"
+    findings.append(note("chain", name, held, hint="ridgefill ledger verify --pin"))
+    return {"entries": result.size, "full": full, "hashed": hashed}
 
 
 def _hold_form(index: Path) -> None:

@@ -12,6 +12,7 @@ from recompute.report.digits import estimate_text
 from recompute.report.model import Report
 from recompute.report.summary import ledger_line, numbers_line, outcome, predictions_line, worth_a_look
 
+HELD = ("chain", "files")  # notes that say what was found whole beside the samples
 ALIKE = 10  # warnings of one kind that are told one by one
 
 
@@ -26,6 +27,7 @@ def to_text(report: Report, *, width: int = 0) -> str:
 def _head(report: Report) -> Iterator[str]:
     yield visible(f"{outcome(report)[0]}: {report.study}: {numbers_line(report)}; {predictions_line(report)}")
     yield visible(f"ledger: {ledger_line(report)}")
+    yield from (one.line() for one in report.findings if one.code in HELD)
     if report.ledger:
         yield visible(f"reached: {report.ledger['reached']}")
         yield visible(f"limits: {report.ledger['limits']}")

@@ -17,6 +17,7 @@ from ledger.findings import Severity
 from provenance.external import Row, write
 from recompute.recomputation import recompute
 from recompute.report.model import Report
+from recompute.report.text import to_text
 from recompute.standing import Checked, Standing
 
 STUDY = Path(__file__).parents[2] / "studies" / "paper"
@@ -115,7 +116,10 @@ def test_a_whole_chain_and_whole_files_are_said_to_be(data: Path) -> None:
     assert all("chain.tsv" in one.rule for one in found.values())
     told = {one.code: one.message for one in report.findings}
     assert told["published"] == "27 entries in full, 15 as hashes only"
-    assert told["chain"].startswith("OK-UNPINNED")
+    assert told["chain"].startswith("OK-UNPINNED: 27 of 42 entries in full, 15 as hashes; no head from you")
+    said = to_text(report).splitlines()
+    assert any(re.match(r"note: .*ledger/chain\.tsv: OK-UNPINNED: 27 of 42", line) for line in said)
+    assert any(re.match(r"note: .*external\.tsv: 3 of its 3 files have the sha256", line) for line in said)
     assert told["files"] == "3 of its 3 files have the sha256 that it states"
     assert errors(report) == {}
     assert report.exit_code == 1  # of the seven published numbers that disagree
@@ -171,6 +175,7 @@ def test_a_chain_that_does_not_hold_vouches_for_no_count(small: Path, data: Path
     assert {one.standing for one in counts(report).values()} == {Standing.REFUSED}
     assert {one.unread for one in counts(report).values()} == {exit_code == 6}
     assert "OK" not in " ".join(one.message for one in report.findings)
+    assert len([one for one in report.findings if one.exit_code]) <= 4  # a row that is missing moves all that follow
     assert said in " ".join(one.line() for one in report.findings)
     assert all("\n" not in one.line() for one in report.all_findings)
 
