@@ -95,6 +95,7 @@ class OpenedLlamaCpp(Scoring):
 
     def build(self) -> Pin:
         pin = llamacpp_build("llamacpp")
+        llamacpp_installed.check_loaded(pin.files or {})
         detail: dict[str, Any] = {
             **(pin.detail or {}),
             **self._context(self._flags).about,

@@ -1,15 +1,19 @@
 """llama.cpp as it is installed: the one version that is known here, unchanged since it was installed.
 
-Looks only at files: nothing of it has been loaded yet, so a swapped library is named before its code can run.
+First its files are looked at, so that a swapped library is named before its code can run; then what was loaded.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from importlib import metadata
+from pathlib import PurePosixPath
 
 import orjson
 
 from ledger.errors import Differs, EnvironmentProblem
+from provenance.mapped import unlabel
 from runs.engines.installed import check_unchanged
 
 PACKAGE, VERSION = "llama-cpp-python", "0.3.36"
@@ -33,6 +37,25 @@ def check_installed() -> str:
         raise Differs(f"another {PACKAGE} is installed", expected=VERSION, found=installed.version, hint=_AGAIN)
     check_unchanged(installed, _AGAIN)
     return _archive(installed.read_text("direct_url.json"))
+
+
+def check_loaded(libraries: Iterable[str]) -> None:
+    """Hold the libraries that a process has mapped, as `provenance.mapped` names them, against the installed ones.
+
+    Raises Differs, naming it, for one of the same name from elsewhere, as LD_LIBRARY_PATH would have it loaded.
+    """
+    own: dict[str, set[str]] = {}
+    for file in metadata.distribution(PACKAGE).files or []:
+        own.setdefault(file.name, set()).add(os.path.realpath(file.locate()))
+    for library in libraries:
+        path, name = os.path.realpath(unlabel(library)), PurePosixPath(library).name
+        if path not in own.get(name, {path}):
+            raise Differs(
+                f"another {name} is loaded than the installed one",
+                expected=", ".join(sorted(own[name])),
+                found=path,
+                hint="unset LD_LIBRARY_PATH and LD_PRELOAD",
+            )
 
 
 def _archive(text: str | None) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import SimpleNamespace
@@ -356,7 +360,7 @@ def test_another_library_another_byte_another_flag_end_before_the_first_sample(r
         (
             lambda path: path.write_text(text.replace("threads = 1", "threads = 2")),
             folder / "study.toml",
-            "study.toml is not",
+            '+ flags = { prefill = "handoff", threads = 2 }',
         ),
         (lambda path: path.write_text(text.replace("0.3.36", "0.3.35")), folder / "study.toml", "0.3.35"),
     ):
@@ -371,6 +375,60 @@ def test_another_library_another_byte_another_flag_end_before_the_first_sample(r
     assert len(ready.study.runs()) == 1
     assert ready.study("ledger", "verify").code == 0
     assert ready.study("audit", "builds").code == 0
+
+
+@here
+def test_every_library_of_the_package_is_held_against_what_was_installed(ready: Any) -> None:
+    """Each in turn, a byte changed in the copy: named, and nothing of llama.cpp was loaded before."""
+    code = """
+import sys
+from pathlib import Path
+from ledger.errors import Differs
+from runs.engines.llamacpp_installed import check_installed
+check_installed()
+for path in map(Path, sys.argv[1:]):
+    kept = path.read_bytes()
+    path.write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
+    try:
+        check_installed()
+    except Differs as wrong:
+        print(wrong.exit_code, wrong.line().split(" is not as it was installed")[0])
+    path.write_bytes(kept)
+print("llama_cpp" in sys.modules)
+"""
+    libraries = sorted((ready.own / "llama_cpp" / "lib").glob("*.so*"))
+    run = [sys.executable, "-c", code, *map(str, libraries)]
+    done = subprocess.run(run, env=ready.study.environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [*(f"5 llama_cpp/lib/{path.name}" for path in libraries), "False"]
+    assert len({path.name.split(".so")[0] for path in libraries}) == 5  # llama, mtmd, ggml and two parts of it
+
+
+@here
+def test_a_library_that_passes_for_the_installed_one_is_refused_too(ready: Any, tmp_path: Path) -> None:
+    """One from elsewhere that the loader prefers; one in its place, RECORD and all, where the study pins the file."""
+    folder, own = ready.study.folder, ready.own
+    before = ready.study.runs()
+    base = own / "llama_cpp" / "lib" / "libggml-base.so.0"
+    record = own / f"llama_cpp_python-{llamacpp_installed.VERSION}.dist-info" / "RECORD"
+    kept, listed, text = base.read_bytes(), record.read_text(), (folder / "study.toml").read_text()
+    other = kept + b"one more"  # bytes after an ELF's end change nothing that it does
+    (tmp_path / base.name).write_bytes(other)
+    elsewhere = {**ready.study.environment, "LD_LIBRARY_PATH": str(tmp_path)}
+    done = type(ready.study)(folder, elsewhere)("run", "start")
+    assert (done.code, f"another {base.name} is loaded" in done.err) == (5, True), done.err
+
+    pinned = f'[builds.llama.files]\n"{base.name}" = "{sha256(kept).hexdigest()}"\n\n[arms.exact]'
+    (folder / "study.toml").write_text(text.replace("[arms.exact]", pinned))
+    base.write_bytes(other)
+    digest = base64.urlsafe_b64encode(sha256(other).digest()).decode().rstrip("=")
+    record.write_text(
+        re.sub(rf"(llama_cpp/lib/{re.escape(base.name)},)[^\n]*", rf"\1sha256={digest},{len(other)}", listed)
+    )
+    done = ready.study("run", "start", "--exploratory")
+    assert (done.code, f"the build llama is not the pinned one: {base.name}" in done.err) == (5, True), done.err
+    for path, content in ((base, kept), (record, listed.encode()), (folder / "study.toml", text.encode())):
+        path.write_bytes(content)
+    assert ready.study.runs() == before
 
 
 @here
