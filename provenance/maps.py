@@ -21,14 +21,15 @@ _UNCOVERED = {MANIFEST, SUMS, "LICENSE"}
 
 
 def check_maps(pin: Pin, base: Path, where: str, *, advance: Advance | None = None) -> list[Finding]:
-    """Hash a pinned map folder once; one finding for each file that its pin or its lists contradict."""
+    """Hash a pinned map folder or file once; one finding for each file that its pin or its lists contradict."""
     try:
         found = take(pin.kind, pin.name, pin.source, base, walk=pin.walk, advance=advance)
         folder = locate(pin.source, base).path
     except REFUSALS as problem:
         return [refused(where, problem)]
     findings = compare(pin, found, where)
-    for name, read in ((MANIFEST, _listed), (SUMS, _summed)):
+    # Maps in one file, as a fork of llama.cpp reads them, hold no lists.
+    for name, read in ((MANIFEST, _listed), (SUMS, _summed)) if found.files is not None else ():
         try:
             listed = read((folder / name).read_bytes())
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:

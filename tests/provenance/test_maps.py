@@ -73,3 +73,13 @@ def test_a_pin_without_files_still_names_the_differing_one_through_the_lists(map
     (maps / "a").write_text("b")
     findings = check_maps(pin, maps.parent, "m")
     assert [(finding.where, finding.exit_code) for finding in findings] == [("m", 5), ("m: a", 5)]
+
+
+def test_maps_in_one_file_are_held_against_their_pin_alone(tmp_path: Path) -> None:
+    file = tmp_path / "maps.gguf"
+    file.write_bytes(b"GGUF")
+    pin = take("maps", "m", "path:maps.gguf", tmp_path)
+    assert check_maps(pin, tmp_path, "m") == []
+    file.write_bytes(b"GGUG")
+    (finding,) = check_maps(pin, tmp_path, "m")
+    assert (finding.exit_code, finding.expected) == (5, pin.digest)
