@@ -19,9 +19,11 @@ from transformers import PreTrainedTokenizerFast
 import ridgefill
 from ledger.errors import Faults
 from ridgefill.corrections import CORRECTIONS
+from ridgefill.errors import FillUsageError
 from ridgefill.rowsel import RowTable
 from ridgefill.selectors import SELECTORS
 from ridgefill.terminal import correct
+from runs.engines.base import Opening, Score
 from runs.engines.reference import ENGINE
 from runs.load import parse_study
 from runs.study import Arm
@@ -273,3 +275,13 @@ def test_what_a_study_may_name_is_what_the_registries_have() -> None:
     assert told == f"rows are {', '.join(SELECTORS)}, not 'best'"
     told = ENGINE.check(Arm(engine="reference", model="lm", fill="identity", split=3, corrections=("magic",)))
     assert all(name in told for name in CORRECTIONS)
+
+
+def test_a_model_of_another_depth_is_refused_by_name(tiny: Any, words: Any, tmp_path: Path) -> None:
+    tiny("qwen3").save_pretrained(tmp_path)
+    words.save_pretrained(tmp_path)
+    opened = ENGINE.open(Opening("path:lm", tmp_path, {}, "fp32", {}))
+    arm = Arm(engine="reference", model="lm", fill="identity", deployment="flash-next")
+    with pytest.raises(FillUsageError, match=r"flash-next says nothing.*expected 48 layers; found 6"):
+        opened.score(arm, Score(tuple(range(2, 60)), 50), None)
+    opened.close()
