@@ -82,6 +82,8 @@ def python_side(server: Server, kind: Kind) -> dict[str, Any]:
         )
     side: dict[str, Any] = {"distributions": {name: one.version for name, one in found.items()}}
     if "ridgefill" in kind.distributions:
+        if not told["ridgefill"]:
+            raise EnvironmentProblem(f"{words[0]} cannot import ridgefill", hint=f"{words[0]} -m pip install ridgefill")
         folder = Path(told["ridgefill"][0])
         side["server_source_sha256"] = take("source", "ridgefill", f"path:{folder}", folder, walk=SOURCE_WALK).digest
     else:

@@ -80,6 +80,7 @@ class OpenedServer:
     def build(self) -> Pin:
         name = self._opening.server_name
         if self._server.url:
+            self._ask_who()
             return attached_build(self._server, name, self._reports)
         if self._launched is None and self._first is not None:  # it makes room: what it was when it ran
             return self._first
@@ -175,13 +176,12 @@ class OpenedServer:
                     )
             else:
                 self._launch()
-            self._reports = self._kind.reports(self._client.get)
-            check_maps(self._server, self._opening.maps, self._reports)
-            model = str(self._reports["model"])
-            self._reports["model"] = model.replace(str(self._opening.model), "{model}")
-            self._model = model
-            self._tokens = Tokens(self._kind, self._client, model, self._opening.model)
+            self._ask_who()
+            self._tokens = Tokens(self._kind, self._client, self._model, self._opening.model)
             self._complete(self._plain("Hello", 1), 0)
+            if self._launched and (how := self._launched.ended()):
+                name = self._opening.server_name
+                raise self._launched.failure(f"the server {name} ended, and another answers at its port ({how})")
         except (KeyError, IndexError, TypeError) as strange:
             self.close()
             raise EnvironmentProblem(
@@ -192,6 +192,13 @@ class OpenedServer:
         except BaseException:
             self.close()
             raise
+
+    def _ask_who(self) -> None:
+        """What the server reports, the model's place as the study has it; and what requests call the model."""
+        reports = self._kind.reports(self._client.get)
+        check_maps(self._server, self._opening.maps, reports)
+        self._model = str(reports["model"])
+        self._reports = reports | {"model": self._model.replace(str(self._opening.model), "{model}")}
 
     def _launch(self) -> None:
         port, name = free_port(), self._opening.server_name

@@ -15,8 +15,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from ledger.errors import Differs
 from provenance.measure import take
+from runs import engines
+from runs.engines.base import Generate, Opening
+from runs.engines.http_client import Client
 from runs.engines.http_process import free_port
+from runs.server import Server
+from runs.study import Arm
 
 STUB = Path(__file__).with_name("stub_server.py")
 STUDY = """
@@ -314,8 +320,6 @@ def test_a_running_server_is_asked_who_it_is(
 
 
 def _wait_for(url: str) -> None:
-    from runs.engines.http_client import Client
-
     _until(lambda: Client(url).answers("/health"))
 
 
@@ -332,6 +336,34 @@ def test_a_server_that_does_not_run_and_one_of_another_kind_are_told_in_a_line(s
     done = study("run", "start", "--exploratory")
     assert done.code == 7, done.err
     assert "is no ridgefill" in done.err or "answered" in done.err
+
+
+def test_a_server_that_runs_alone_makes_room_and_comes_back_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, model = tmp_path / "stub-server", tmp_path / "model.bin"
+    program.write_text(f"#!{sys.executable}\n{STUB.read_text()}")
+    program.chmod(0o755)
+    model.write_bytes(b"weights")
+    monkeypatch.setenv("STUB", str(program))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    server = Server(kind="llama-server", command="{env.STUB} --model {model} --port {port}", alone=True, ready_s=120)
+    arm = Arm(engine="openai_http", model="m", server="s")
+    engine = engines.engine("openai_http")
+    one, other = (engine.open(Opening("path:m", model, {}, "fp32", {}, server, name)) for name in ("one", "other"))
+    try:
+        assert (one._launched, other._launched is None) == (None, False)
+        built = one.build()  # what it was while it ran
+        assert one._launched is None
+        assert one.generate(arm, Generate((1, 2, 3), 4)).text == "abcd"
+        assert (other._launched, one._launched is None) == (None, False)
+        assert one.build().files == built.files
+        program.write_bytes(program.read_bytes() + b"#")
+        with pytest.raises(Differs, match="stub-server: the server was started again, and is another"):
+            other.generate(arm, Generate((1, 2, 3), 4))
+    finally:
+        one.close()
+        other.close()
 
 
 def test_a_program_that_is_not_here_is_told_by_the_plan(served: Callable[..., Any]) -> None:
