@@ -11,6 +11,7 @@ from ledger.console import LazyGroup, folder_option, json_option, study_folder
 COMMANDS = {
     "values": ("recompute.commands.values:values", "List every value with its interval and where it came from."),
     "claims": ("recompute.commands.claims:claims", "List every registered prediction with its verdict."),
+    "plot": ("recompute.commands.plot:plot", "Draw one plot of the report as an SVG file."),
     "sql": ("recompute.commands.sql:sql", "Ask the sealed samples a question, read-only."),
 }
 

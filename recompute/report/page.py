@@ -31,10 +31,10 @@ _HERE = Path(__file__).parent
 
 def to_html(report: Report) -> str:
     """The page. The same report gives the same bytes; a browser that obeys its policy lets it load nothing."""
-    style, script = (Markup((_HERE / name).read_text(encoding="utf-8")) for name in ("page.css", "page.js"))  # noqa: S704
+    style, script = stylesheet("drawing.css", "page.css"), stylesheet("page.js")
     table, steps = rows(report), steps_of(report.links.items())
     values = (*report.values, *(one.value for one in report.decided if one.value))
-    html = _environment().get_template("page.html.j2")
+    html = environment().get_template("page.html.j2")
     return html.render(
         report=report,
         outcome=outcome(report),
@@ -59,10 +59,15 @@ def to_html(report: Report) -> str:
     )
 
 
+def stylesheet(*names: str) -> Markup:
+    """Files of this folder, one after the other, that go into a page as they are."""
+    return Markup("".join((_HERE / name).read_text(encoding="utf-8") for name in names))  # noqa: S704
+
+
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
     """Everything that is printed into the page is one visible line, then escaped."""
-    environment = Environment(
+    made = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
         undefined=StrictUndefined,
@@ -70,8 +75,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(lines=_lines, split=split, how=how, value=value_text, interval=interval_text)
-    return environment
+    made.filters.update(lines=_lines, split=split, how=how, value=value_text, interval=interval_text)
+    return made
 
 
 def _lines(text: str) -> Markup:

@@ -107,6 +107,21 @@ def test_the_report_is_the_same_bytes_when_made_again(written: Path, run_command
     assert len(made[0]) > 300
 
 
+def test_a_plot_is_a_file_of_its_own(written: Path, run_command: Run) -> None:
+    done = run_command(written, "recompute", "plot", "loss", "loss.svg")
+    assert (done.returncode, done.stdout) == (0, "wrote loss.svg\n"), done.stderr
+    assert (written / "loss.svg").read_bytes().startswith(b"<svg ")
+    for table, file, says in (("nosuch", "a.svg", "no plot of the table 'nosuch'"), ("loss", "a.png", "FILE.svg")):
+        done = run_command(written, "recompute", "plot", table, file)
+        assert done.returncode == 2
+        assert says in done.stderr
+        assert not (written / file).exists()
+    next(written.glob("records/*/samples.parquet")).write_bytes(b"")
+    done = run_command(written, "recompute", "plot", "loss", "b.svg")
+    assert done.returncode == 5
+    assert not (written / "b.svg").exists()
+
+
 def test_without_check_nothing_printed_is_compared(study: Path, run_command: Run) -> None:
     done = run_command(study, "recompute", "--json")
     assert done.returncode == 0
