@@ -245,7 +245,7 @@ def test_a_file_that_the_folder_lacks_is_named_and_its_numbers_are_refused(tmp_p
     (tmp_path / "external.tsv").write_text(f"path\tsha256\nmaps/a\t{64 * '0'}\n", encoding="utf-8")
     report = recompute(STUDY, data=tmp_path).report
     missing = [finding for finding in report.findings if finding.code == "data-missing"]
-    assert len(missing) == 11
+    assert len(missing) == 15
     assert any("27b/longbench2.csv" in finding.where for finding in missing)
     assert [finding.exit_code for finding in report.findings if finding.code == "chain-unread"] == [6]
     refused = [one for one in report.checked if one.standing is Standing.REFUSED]
