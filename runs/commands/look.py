@@ -11,12 +11,11 @@ import orjson
 
 from ledger.console import folder_option, json_option, print_json, say, study_folder
 from ledger.findings import Severity, exit_code
-from ridgefill.deployments import deployment
 from runs.compare import compare_machines, compare_metrics, compare_pins, read_samples
 from runs.forecast import forecast
 from runs.history import Run, read_history
 from runs.home import RECORD, RECORDS
-from runs.prepare import prepare
+from runs.prepare import Ready, prepare
 from runs.progress import duration
 
 
@@ -37,8 +36,7 @@ def plan(folder: Path | None, arms: tuple[str, ...], tasks: tuple[str, ...], exp
     rows = forecast(where, ready.plan, ready.history, ready.pins)
     seconds = [row.seconds for row in rows]
     total = None if None in seconds or not seconds else sum(second or 0.0 for second in seconds)
-    named = {name: ready.study.arms[name].deployment for name in ready.plan.arms}
-    deployed = {name: f"{chosen}: {deployment(chosen).about}" for name, chosen in named.items() if chosen}
+    deployed = _deployed(ready)
     if as_json:
         print_json(
             {
@@ -148,6 +146,16 @@ def diff(a: str, b: str, folder: Path | None, as_json: bool) -> int:
     for metric in metrics:
         click.echo(metric.line())
     return code
+
+
+def _deployed(ready: Ready) -> dict[str, str]:
+    """Arm -> its deployment and what that stands for, of the arms that have one."""
+    named = {name: ready.study.arms[name].deployment for name in ready.plan.arms}
+    if not any(named.values()):
+        return {}
+    from ridgefill.deployments import deployment
+
+    return {name: f"{chosen}: {deployment(chosen).about}" for name, chosen in named.items() if chosen}
 
 
 def _summary(run: Run) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from ledger.errors import EnvironmentProblem
 from provenance.builds import reference_build
 from provenance.pins import Pin
-from ridgefill.deployments import DEPLOYMENTS
 from runs.engines.base import (
     COMPARE,
     EQUIVALENCE,
@@ -66,9 +65,7 @@ class Reference:
         known = [*_CORRECTIONS, *_SPLICES]
         if wrong := [name for name in arm.corrections if name not in known]:
             return f"corrections are {', '.join(known)}, not {', '.join(wrong)}"
-        if arm.deployment and arm.deployment not in DEPLOYMENTS:
-            return f"deployments are {', '.join(DEPLOYMENTS)}, not {arm.deployment!r}"
-        return ""
+        return _undeployed(arm.deployment) if arm.deployment else ""
 
     def open(self, opening: Opening) -> Opened:
         try:
@@ -202,11 +199,12 @@ class OpenedReference(Scoring):
 
     def _settled(self, arm: Arm) -> Arm:
         """The arm with what its deployment says of a model of this depth, if it names one."""
+        from ridgefill.deployments import deployment
         from ridgefill.families import family_of
 
         if not arm.deployment:
             return arm
-        ready, config = DEPLOYMENTS[arm.deployment], self._model.config
+        ready, config = deployment(arm.deployment), self._model.config
         said = {"tail": ready.tail, "rows": ready.rows, "corrections": ready.corrections, "deployment": ""}
         return arm.model_copy(update=said | {"split": ready.split(len(family_of(config).layer_kinds(config)))})
 
@@ -269,6 +267,13 @@ class OpenedReference(Scoring):
     def close(self) -> None:
         self._maps.clear()
         self._baseline = self._exact = None
+
+
+def _undeployed(name: str) -> str:
+    """Why there is no deployment of this name; "" if there is one. They can be read without torch."""
+    from ridgefill.deployments import DEPLOYMENTS
+
+    return "" if name in DEPLOYMENTS else f"deployments are {', '.join(DEPLOYMENTS)}, not {name!r}"
 
 
 def _kept(layer: Any) -> list[Tensor]:
