@@ -48,7 +48,9 @@ _SPLICES: dict[str, Literal["keys", "values"]] = {"exact-keys": "keys", "exact-v
 
 
 class Reference:
-    """The engine. Its one flag, threads, is how many threads torch computes with; it decides the last bits."""
+    """The engine. Its flags: threads, how many torch computes with, which decides the last bits; maps, where they lie:
+    "stored" as in their files and decoded at each use, or "resident", decoded once in the model's dtype.
+    """
 
     name = "reference"
     about = "reference: RidgeFill in PyTorch"
@@ -58,8 +60,10 @@ class Reference:
     def check(self, arm: Arm) -> str:
         if arm.dtype not in _DTYPES:
             return f"the dtype is one of {', '.join(_DTYPES)}, not {arm.dtype!r}"
-        if unknown := sorted(arm.flags.keys() - {"threads"}):
-            return f"the reference engine knows only the flag threads, not {', '.join(unknown)}"
+        if unknown := sorted(arm.flags.keys() - {"threads", "maps"}):
+            return f"the reference engine knows only the flags threads and maps, not {', '.join(unknown)}"
+        if arm.flags.get("maps", "stored") not in ("stored", "resident"):
+            return f"maps are stored or resident, not {arm.flags['maps']!r}"
         if arm.rows and arm.rows not in _SELECTORS:
             return f"rows are {', '.join(_SELECTORS)}, not {arm.rows!r}"
         known = [*_CORRECTIONS, *_SPLICES]
@@ -222,7 +226,8 @@ class OpenedReference(Scoring):
         if arm.maps and arm.maps not in self._maps:
             maps = Maps.load(self._opening.maps[arm.maps])
             maps.check_model(self._model, self._tokenizer)
-            self._maps[arm.maps] = maps
+            resident = self._opening.flags.get("maps") == "resident"
+            self._maps[arm.maps] = maps.to(self._model.dtype, self._model.device) if resident else maps
         return make[arm.fill]()
 
     def _options(self, arm: Arm, prompt: tuple[int, ...]) -> dict[str, Any]:

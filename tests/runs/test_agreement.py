@@ -199,6 +199,47 @@ def test_agreement_asks_what_long_documents_asks_but_for_key_tokens(place: Any) 
         assert mine.request == replace(other.request, cut=0)  # type: ignore[type-var]
 
 
+# --- two placements of one set of maps ---
+
+
+@pytest.mark.parametrize(("dtype", "parts"), [("bf16", ["bias", "weight"]), ("i8", ["bias", "codes", "scale"])])
+def test_two_placements_of_the_maps_predict_the_same_to_the_last_bit(
+    place: Any, tmp_path: Path, dtype: str, parts: list[str]
+) -> None:
+    """As stored and resident, in two sessions: the same tokens made, and the same whole distributions."""
+    import ridgefill
+    from runs.engines.base import Generate
+
+    model, tokenizer = ridgefill.load(f"path:{place.root / 'model'}", torch.bfloat16)
+    ridgefill.fit(model, tokenizer, [place.text * 9], [2], penalty=0.1, window=64)[2].save(tmp_path / "m", dtype)
+    arms, sessions = [], []
+    for where in ("stored", "resident"):
+        flags = {"threads": 1, "maps": where}
+        arm = OURS.model_copy(update={"fill": "map", "maps": "m", "split": 2, "tail": 8, "flags": flags})
+        assert engines.engine("reference").check(arm) == ""
+        opening = Opening("path:model", place.root / "model", {"m": tmp_path / "m"}, "bf16", flags)
+        arms.append(arm)
+        sessions.append(engines.engine("reference").open(opening))
+    tokens = tuple(sessions[0].encode(place.text))
+    for length in (20, 60, 200):
+        request = Score(tokens[: length + 8], length)
+        stored, resident = (each.known(arm, request) for arm, each in zip(arms, sessions, strict=True))
+        assert torch.equal(stored.rows, resident.rows)
+        found = answer(sessions[1], arms[1], request, arms[0], sessions[0])
+        assert set(found.kl) == {0.0}
+        assert all(found.same)
+        made = [
+            each.generate(arm, Generate(tokens[:length], 8)).tokens for arm, each in zip(arms, sessions, strict=True)
+        ]
+        assert made[0] == made[1]
+    exact = answer(sessions[0], OURS, request, arms[0])
+    assert sum(exact.kl) > 0  # maps that change nothing would show nothing
+    held = [sorted(next(iter(each._maps.values()))._parts[2]) for each in sessions]  # type: ignore[attr-defined]
+    assert held == [parts, ["bias", "weight"]]
+    wrong = OURS.model_copy(update={"flags": {"maps": "elsewhere"}})
+    assert "stored or resident" in engines.engine("reference").check(wrong)
+
+
 # --- workers and executors ---
 
 STUDY = """
