@@ -1,9 +1,10 @@
 """Keeps one server: starts it, and leaves no process of it behind once the runner or the server is gone.
 
-`python -I -S http_keeper.py GRACE WORD...` runs as a file by itself and imports only what every Python has. GRACE is
-how many seconds pass between asking the server to end and killing it. Its stdin is a pipe that nobody writes to: it
-ends when the runner closes it or dies, however it dies. Its stderr takes all that the server says. It prints the
-server's process id, and exits with the server's status, 128 and the signal's number if one ended it.
+`python -I -S http_keeper.py GRACE LOG WORD...` runs as a file by itself and imports only what every Python has. GRACE
+is how many seconds pass between asking the server to end and killing it. Its stdin is a pipe that nobody writes to: it
+ends when the runner closes it or dies, however it dies; then LOG is removed, which its stderr leads to and which takes
+all that the server says. It prints the server's process id, and exits with the server's status, 128 and the signal's
+number if one ended it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def below(pid: int) -> list[int]:
     return found
 
 
-def keep(grace: float, words: Sequence[str]) -> int:
+def keep(grace: float, log: str, words: Sequence[str]) -> int:
     """Start the server, wait until it ends or nobody wants it any more, end all of it; its exit status."""
     prctl = _prctl()
     prctl(_SET_CHILD_SUBREAPER, 1)  # what the server leaves behind becomes ours, so that it is found and ended
@@ -55,7 +56,10 @@ def keep(grace: float, words: Sequence[str]) -> int:
     )
     print(server.pid, flush=True)
     try:
-        while server.poll() is None and 0 not in select.select([0, awake], [], [])[0]:
+        while server.poll() is None:
+            if 0 in select.select([0, awake], [], [])[0]:
+                Path(log).unlink(missing_ok=True)
+                break
             os.read(awake, 512)
     finally:
         _end(server, grace)
@@ -87,6 +91,6 @@ def _prctl() -> Callable[[int, int], object]:
 
 if __name__ == "__main__":
     try:
-        sys.exit(keep(float(sys.argv[1]), sys.argv[2:]))
+        sys.exit(keep(float(sys.argv[1]), sys.argv[2], sys.argv[3:]))
     except OSError as wrong:
         sys.exit(f"it cannot be started: {wrong.strerror}")

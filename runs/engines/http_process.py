@@ -30,7 +30,7 @@ class Launched:
         self._log = Path(log)
         with os.fdopen(descriptor, "wb") as said:
             self._keeper = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_KEEPER), str(grace), *words],
+                [sys.executable, "-I", "-S", str(_KEEPER), str(grace), log, *words],
                 stdin=subprocess.PIPE,  # never written to: its end is what the keeper waits for
                 stdout=subprocess.PIPE,
                 stderr=said,

@@ -208,6 +208,7 @@ def test_what_is_not_the_pinned_one_ends_with_5_before_the_first_sample(
 def test_a_killed_runner_leaves_no_server_behind(served: Callable[..., Any], tmp_path: Path, executor: str) -> None:
     told = tmp_path / "pids"
     study = served(f"--child {told} --pause 0.05")
+    study.environment["TMPDIR"] = str(tmp_path)
     study("ledger", "init")
     process = study.popen("run", "start", "--exploratory", "--executor", executor)
     _until(lambda: told.exists() and len(told.read_text().split()) == 2 and _asked(study))
@@ -216,6 +217,7 @@ def test_a_killed_runner_leaves_no_server_behind(served: Callable[..., Any], tmp
     process.kill()
     process.wait()
     _until(lambda: not any(map(alive, pids)))
+    _until(lambda: not list(tmp_path.glob("ridgefill-server-*")))
 
 
 def _asked(study: Any) -> bool:
