@@ -334,7 +334,7 @@ def test_progress_is_a_line_an_arm_off_a_terminal_and_one_line_on_it(study: Any)
 
 
 BUILDS = {
-    'digest = "' + "0" * 64 + '"': "the build b is not the pinned one; expected 000",
+    'digest = "' + "0" * 64 + '"': "the build b is not the pinned one: all of it; expected 000",
     'packages = { torch = "9.9.9" }': "the build b is not the pinned one: torch; expected 9.9.9; found not installed",
 }
 
