@@ -32,7 +32,7 @@ class Held:
         """What has changed since: every pin is computed anew, and every open file is looked at again."""
         findings = []
         for pin in self.pins:
-            again = check(pin, self.base)
+            again = check(pin, self.base, was_here=True)
             if not again and pin.label in self.descriptors:
                 again = _stamps(pin, *self.descriptors[pin.label])
             findings += again

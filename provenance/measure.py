@@ -102,17 +102,19 @@ def _differs(where: str, message: str, expected: str | None, found: str | None) 
     return error("differs", where, message, exit_code=5, expected=expected or "nothing", found=found or "nothing")
 
 
-def check(pin: Pin, base: Path, where: str = "", *, advance: Advance | None = None) -> list[Finding]:
+def check(
+    pin: Pin, base: Path, where: str = "", *, was_here: bool = False, advance: Advance | None = None
+) -> list[Finding]:
     """Compute a pin again, the way it was computed, and compare; a failure to do so is a finding too.
 
-    Never uses the cache.
+    was_here: it is known to have been there, so that what is gone differs. Never uses the cache.
     """
     where = where or pin.label
     try:
         found = take(pin.kind, pin.name, pin.source, base, walk=pin.walk, advance=advance)
     except REFUSALS as problem:
         # An input may never have been fetched; what the study registered or sealed itself was there.
-        return [refused(where, problem, was_here=pin.kind in ("study", "records"))]
+        return [refused(where, problem, was_here=was_here or pin.kind in ("study", "records"))]
     return compare(pin, found, where)
 
 

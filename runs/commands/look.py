@@ -12,6 +12,7 @@ import orjson
 from ledger.console import folder_option, json_option, print_json, say, study_folder
 from ledger.findings import Severity, exit_code
 from runs.compare import compare_machines, compare_metrics, compare_pins, read_samples
+from runs.engines.reference import deployed
 from runs.forecast import forecast
 from runs.history import Run, read_history
 from runs.home import RECORD, RECORDS
@@ -151,11 +152,7 @@ def diff(a: str, b: str, folder: Path | None, as_json: bool) -> int:
 def _deployed(ready: Ready) -> dict[str, str]:
     """Arm -> its deployment and what that stands for, of the arms that have one."""
     named = {name: ready.study.arms[name].deployment for name in ready.plan.arms}
-    if not any(named.values()):
-        return {}
-    from ridgefill.deployments import deployment
-
-    return {name: f"{chosen}: {deployment(chosen).about}" for name, chosen in named.items() if chosen}
+    return {name: f"{chosen}: {deployed(chosen)}" for name, chosen in named.items() if chosen}
 
 
 def _summary(run: Run) -> dict[str, Any]:

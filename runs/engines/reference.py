@@ -274,6 +274,13 @@ class OpenedReference(Scoring):
         self._baseline = self._exact = None
 
 
+def deployed(name: str) -> str:
+    """What a deployment stands for, in a line. Raises ridgefill's FillUsageError for an unknown name."""
+    from ridgefill.deployments import deployment
+
+    return deployment(name).about
+
+
 def _undeployed(name: str) -> str:
     """Why there is no deployment of this name; "" if there is one. They can be read without torch."""
     from ridgefill.deployments import DEPLOYMENTS

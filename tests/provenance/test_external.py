@@ -76,5 +76,5 @@ def test_each_outside_file_is_found_out_by_itself(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("A")
     (tmp_path / "b").unlink()
     findings = [found for check in checks(tmp_path) for found in check()]
-    assert [(finding.where, finding.exit_code) for finding in findings] == [(f"{FILE}: a", 5), (f"{FILE}: b", 5)]
+    assert [(finding.where, finding.exit_code) for finding in findings] == [(f"{FILE}: a", 5), (f"{FILE}: b", 6)]
     assert findings[0].expected.endswith("of 1 bytes")

@@ -61,6 +61,6 @@ def test_what_is_not_there_is_told_and_nothing_is_written(make_study: Any) -> No
     (study.folder / "model.bin").unlink()
     before = path.read_bytes()
     done = study("run", "pin")
-    assert done.code == 5
+    assert done.code == 6
     assert "model.bin" in done.err
     assert path.read_bytes() == before
