@@ -9,7 +9,6 @@ import click
 from ledger.console import folder_option, json_option, print_json, say, study_folder
 from ledger.errors import UsageProblem
 from ledger.files import write_whole
-from ledger.findings import exit_code
 from recompute.recomputation import recompute
 
 
@@ -37,8 +36,7 @@ def plot(folder: Path | None, table: str, file: Path, as_json: bool) -> int:
         raise UsageProblem(
             f"reported.toml has no plot of the table {table!r}", expected=", ".join(drawn) or "a [[plot]]"
         )
-    values = [value for value in report.values if value.id.startswith(f"{table}/")]
-    code = exit_code(report.findings, checked=len(values)) or int(any(value.refused for value in values))
+    code = report.exit_code_of([value for value in report.values if value.id.startswith(f"{table}/")])
     if code == 0:
         write_whole(file, to_svg(drawn[table]).encode())
     if as_json:

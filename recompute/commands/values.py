@@ -7,7 +7,6 @@ from pathlib import Path
 import click
 
 from ledger.console import folder_option, json_option, print_json, say, study_folder
-from ledger.findings import exit_code
 from recompute.recomputation import recompute
 from recompute.report.digits import estimate_text
 from recompute.valued import Valued
@@ -27,7 +26,7 @@ def values(folder: Path | None, ids: tuple[str, ...], as_json: bool) -> int:
     report = recompute(study_folder(folder)).report
     chosen = [value for value in report.values if not ids or value.id.startswith(ids)]
     refused = [value for value in chosen if value.refused]
-    code = exit_code(report.findings, checked=len(chosen)) or (1 if refused else 0)
+    code = report.exit_code_of(chosen)
     if as_json:
         listed = [value.as_dict() for value in chosen]
         findings = [finding.as_dict() for finding in report.findings]

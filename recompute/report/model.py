@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,10 @@ class Report:
     def exit_code(self) -> int:
         """0, or the gravest; 6 when there is neither a value nor a printed number."""
         return exit_code(self.all_findings, checked=len(self.values) + len(self.checked) + len(self.decided))
+
+    def exit_code_of(self, values: Sequence[Valued]) -> int:
+        """The exit code of a look at some of the values alone: the findings', 6 without any, 1 if one is refused."""
+        return exit_code(self.findings, checked=len(values)) or int(any(value.refused for value in values))
 
     @property
     def standings(self) -> dict[str, int]:

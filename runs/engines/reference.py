@@ -271,6 +271,7 @@ class OpenedReference(Scoring):
 
     def close(self) -> None:
         self._maps.clear()
+        self._selectors.clear()
         self._baseline = self._exact = None
 
 
