@@ -15,6 +15,7 @@ from provenance.manifest import escape, unescape
 # address perms offset dev inode path; proc(5). Only what can be executed is code.
 _LINE = re.compile(rb"\S+ ..x. \S+ \S+ \d+ +(/.*)")
 _GONE = b" (deleted)"
+_PYTHON = b"~python/"
 _LIBRARY = re.compile(rb".*\.so(\.[^/]*)?", re.DOTALL)
 
 
@@ -46,9 +47,12 @@ def mapped_libraries(pid: int | str = "self", cache: HashCache | None = None) ->
 
 
 def label(path: bytes) -> str:
-    """A path as a build records it: from the environment's root if it lies inside, else absolute; escaped."""
-    prefix = os.fsencode(os.path.realpath(sys.prefix)).rstrip(b"/") + b"/"
-    return escape(path.removeprefix(prefix))
+    """A path as a build records it, escaped: from the environment's root if it lies inside, `~python/...` from the
+    root of the Python that the environment stands on, else absolute. It names no folder of a user."""
+    inside, base = path.removeprefix(_environment() + b"/"), _base_python()
+    if inside != path:
+        return escape(path if inside.startswith(_PYTHON) else inside)
+    return escape(_PYTHON + path[len(base) + 1 :] if base and path.startswith(base + b"/") else path)
 
 
 def unlabel(text: str) -> Path:
@@ -56,7 +60,19 @@ def unlabel(text: str) -> Path:
     name = unescape(text)
     if b".." in name.split(b"/") or b"\0" in name:
         raise ValueError(f"'{text}' is refused: expected a path without '..'")
-    return Path(os.path.realpath(sys.prefix)) / os.fsdecode(name)
+    if name.startswith(_PYTHON) and _base_python():
+        return Path(os.fsdecode(_base_python() + b"/" + name.removeprefix(_PYTHON)))
+    return Path(os.fsdecode(_environment())) / os.fsdecode(name)
+
+
+def _environment() -> bytes:
+    return os.fsencode(os.path.realpath(sys.prefix)).rstrip(b"/")
+
+
+def _base_python() -> bytes:
+    """The root of the Python below the environment; empty where that is a folder of the system, alike everywhere."""
+    base = os.fsencode(os.path.realpath(sys.base_prefix)).rstrip(b"/")
+    return b"" if base in (b"/usr", b"/usr/local", _environment()) else base
 
 
 def _mapped(pid: int | str) -> list[bytes]:

@@ -196,12 +196,19 @@ def _submodule(root: Path, name: bytes, oid: str) -> str:
 
 
 def _remotes(root: Path) -> dict[str, str]:
-    """Name -> address, without a user or token that may stand in it."""
+    """Name -> address, without a user or token that may stand in it; a folder's address would tell of a machine."""
     remotes = {}
     for line in ask(root, "config", "--get-regexp", r"^remote\..*\.url$").text.splitlines():
         key, _, url = line.partition(" ")
-        remotes[escape(os.fsencode(key.removeprefix("remote.").removesuffix(".url")))] = re.sub(r"//[^/@]*@", "//", url)
+        remotes[escape(os.fsencode(key.removeprefix("remote.").removesuffix(".url")))] = _public(url)
     return remotes
+
+
+def _public(url: str) -> str:
+    """Git takes what has neither a scheme nor a host before a colon for a path (git-fetch(1), GIT URLS)."""
+    if url.startswith("file:") or not re.match(r"[^/]*:", url):
+        return "a local folder"
+    return re.sub(r"//[^/@]*@", "//", url)
 
 
 def _names(names: list[bytes]) -> Names:

@@ -126,6 +126,20 @@ def test_labels_lead_back_to_the_file() -> None:
         unlabel("lib/../../etc/passwd")
 
 
+def test_a_label_names_no_folder_of_the_python_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same Python in two homes gives one label; a system's own folders keep their names."""
+    monkeypatch.setattr(sys, "prefix", "/home/one/venv")
+    monkeypatch.setattr(sys, "base_prefix", "/home/one/python")
+    mine = b"/home/one/python/lib/lib.so"
+    assert label(mine) == "~python/lib/lib.so"
+    assert unlabel(label(mine)) == Path(mine.decode())
+    lookalike = b"/home/one/venv/~python/lib/lib.so"
+    assert label(lookalike) == lookalike.decode()
+    assert label(b"/home/one/python2/lib.so") == "/home/one/python2/lib.so"
+    monkeypatch.setattr(sys, "base_prefix", "/usr")
+    assert label(b"/usr/lib/libc.so.6") == "/usr/lib/libc.so.6"
+
+
 def test_the_reference_engine_is_described_by_bytes_and_words() -> None:
     torch = pytest.importorskip("torch")
     pin = reference_build("ref", "bfloat16")

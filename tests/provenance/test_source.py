@@ -235,6 +235,13 @@ def test_a_token_in_a_remotes_address_is_not_recorded(repo: Path) -> None:
     assert capture(repo).remotes == {"origin": "https://example.org/x.git"}
 
 
+@pytest.mark.parametrize("address", ["/somewhere/main", "../main", "file:///somewhere/main", "./a:b"])
+def test_a_folder_as_a_remote_is_not_named(repo: Path, address: str) -> None:
+    git(repo, "remote", "add", "origin", address)
+    git(repo, "remote", "add", "other", "git@example.org:x.git")
+    assert capture(repo).remotes == {"origin": "a local folder", "other": "git@example.org:x.git"}
+
+
 def test_the_state_is_of_what_ran_and_not_of_head_at_the_end(repo: Path) -> None:
     """Bug log row 17: edit, run, commit. What was recorded at the start keeps telling them apart."""
     (repo / "code.py").write_text("answer = 41\n")
