@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -39,12 +40,13 @@ print(json.dumps({"found": found, "ridgefill": list(spec.submodule_search_locati
 def launched_build(
     server: Server, name: str, pids: Sequence[int], python: Mapping[str, Any], reports: Mapping[str, Any]
 ) -> Pin:
-    """A server that we started. The files of the study stand in its command as the study names them.
+    """A server that we started. The study's files and the program stand in its command as the study names them.
 
     Raises Differs for a library that was replaced since it was loaded.
     """
     cache = HashCache(default_cache_file())
-    pin = server_build(name, Path(server.program), server.words({}), cache=cache)
+    command = [shlex.split(server.command)[0], *server.words({})[1:]]
+    pin = server_build(name, Path(server.program), command, cache=cache)
     mapped: dict[str, str] = {}
     for pid in pids:
         with suppress(CannotCheck):  # it may have ended since it was listed

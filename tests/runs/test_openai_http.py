@@ -145,7 +145,7 @@ def test_a_registered_run_is_timed_by_both_clocks_and_its_server_is_pinned(serve
     assert crowd["3", "others_itl_p99"]["value"] <= crowd["3", "others_itl_max"]["value"]
     assert json.loads(crowd["3", "seconds"]["detail"])["decoding_at_first_token"] in ("0", "1", "2")
     (build,) = [pin for pin in _record(study)["pins"] if pin["kind"] == "build"][:1]
-    assert build["detail"]["command"][1:] == ["--model", "{model}", "--port", "{port}"]
+    assert build["detail"]["command"] == ["{env.STUB}", "--model", "{model}", "--port", "{port}"]
     assert build["detail"]["reports"] == {
         "build_info": "b1234-abc123",
         "commit": "abc123",
