@@ -44,7 +44,7 @@ def computed(sources: Sources, specs: Mapping[str, Spec]) -> dict[str, Computed]
         found[name] = Computed()
         try:
             run = sources.run(spec.run).run if spec.run else ""
-            files = sources_of(spec, tables.holding(run), _barred(sources, tables, run), lost)
+            files = sources_of(spec, tables.holding(run), _barred(sources, tables, run), sources.left_out, lost)
             found[name] = _from(spec, files)
             columns = tables.fetch(query(spec, run))
             found[name] = replace(found[name], rows=len(columns["task"]))

@@ -11,27 +11,34 @@ from runs.crosscheck import nearest
 
 Triple = tuple[str, str, str]  # arm, task, metric
 Holding = Mapping[Triple, Sequence[Source]]
+Reasons = Mapping[tuple[str, str], str]  # (arm, task) -> why
 
 
-def sources_of(spec: Spec, holding: Holding, barred: Mapping[tuple[str, str], str], lost: str) -> list[Source]:
+def sources_of(spec: Spec, holding: Holding, barred: Reasons, left_out: Reasons, lost: str) -> list[Source]:
     """The files that hold a spec's samples, each once.
 
-    holding: which files hold what; barred: (arm, task) -> why it has no samples that may be used; lost: a file from
-    outside that cannot be read, "" when all can: nobody knows then whose samples are missing.
+    holding: which files hold what; barred: why an arm has no samples that may be used; left_out: why a run of it is
+    not counted, which matters where no other has it; lost: a file from outside that cannot be read, "" when all can:
+    nobody knows then whose samples are missing.
     Raises UsageProblem for a name that is not there, CannotCheck for samples that are missing or not the sealed ones.
     """
     files: list[Source] = []
     for arm in spec.arms:
-        for (named, task), why in barred.items():
-            if named == arm and spec.task in ("", task):
-                raise CannotCheck(f"no samples of {arm} in {task}: {why}", hint="ridgefill audit files")
+        _refuse(spec, arm, barred, "ridgefill audit files")
         found = _of(spec, arm, holding)
         if lost and all(source.data for source in found):
             raise CannotCheck(f"no samples of {arm} but from outside the ledger, and {lost}")
         if not found:
+            _refuse(spec, arm, left_out, "ridgefill run list")
             _tell(spec, arm, holding)
         files += found
     return list(dict.fromkeys(files))
+
+
+def _refuse(spec: Spec, arm: str, reasons: Reasons, next_command: str) -> None:
+    for (named, task), why in reasons.items():
+        if named == arm and spec.task in ("", task):
+            raise CannotCheck(f"no samples of {arm} in {task}: {why}", hint=next_command)
 
 
 def _of(spec: Spec, arm: str, holding: Holding) -> list[Source]:

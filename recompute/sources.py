@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 
 import orjson
@@ -62,12 +63,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Sources:
-    """Every file of samples, runs in the ledger's order before files from outside it; and what was found on the way."""
+    """Every file of samples, runs in the ledger's order before files from outside it; and what was found on the way.
+
+    left_out: (arm, task) -> the last run of it that carries no number, and why.
+    """
 
     folder: Path
     files: tuple[Source, ...] = ()
     history: History | None = None
     findings: tuple[Finding, ...] = field(default=())
+    left_out: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, folder: Path, history: History | None, data: Sequence[Data]) -> Sources:
@@ -78,15 +83,18 @@ class Sources:
         """
         files: list[Source] = []
         findings: list[Finding] = []
+        left_out: dict[tuple[str, str], str] = {}
         for run in history.runs if history else ():
             why = set_aside(run, history.result.book) if history else ""
             if why:
                 findings.append(note("left-out", f"run {run.id}", f"{why}: no number comes from it"))
+                pairs = product(run.names("arms"), run.names("tasks"))
+                left_out |= dict.fromkeys(pairs, f"run {run.id}: {why}")
             else:
                 files.append(_sealed(folder, run, findings))
         findings += _replications(history.runs if history else (), {source.run for source in files})
         files += [_outside(folder, one, findings) for one in data]
-        return cls(folder, tuple(files), history, tuple(findings))
+        return cls(folder, tuple(files), history, tuple(findings), left_out)
 
     @cached_property
     def digest(self) -> str:

@@ -145,7 +145,9 @@ def test_runs_that_carry_no_number_are_left_out_and_told(finished: Path, run_com
     assert run_command(finished, "ledger", "retract", "C1", "--reason", "we were wrong").returncode == 0
     retracted = sources_of(finished)
     assert retracted.files == ()
-    assert "there are no samples" in recomputed(retracted, {"v": DIFFERENCE})["v"].refused
+    told = recomputed(retracted, {"v": DIFFERENCE})["v"]
+    assert told.unread
+    assert f"run {trial}: exploratory; next: ridgefill run list" in told.refused  # the last one of that arm and task
     assert ask(load(retracted), "SELECT left_out FROM runs")[1] == [
         ("all of its claims are retracted",),
         ("exploratory",),
