@@ -19,12 +19,13 @@ import orjson
 
 from provenance.probe import attempt, run
 
-# Threads decide the order of floating-point sums, so they are part of what ran.
+# Threads decide the order of floating-point sums, and how they wait decides times, so they are part of what ran.
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "OMP_PROC_BIND",
+    "OMP_WAIT_POLICY",
     "KMP_AFFINITY",
 )
 _SMI = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader,nounits"]
