@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -22,14 +19,8 @@ from ridgefill.serving.service import Service
 def build(service: Service, engine: Engine, metrics: Metrics, *, token: str | None, max_body: int) -> FastAPI:
     """The application. token: what clients must bear, if anything; max_body: the most bytes of a request's body."""
 
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        engine.start()
-        yield
-        await asyncio.to_thread(engine.stop)
-
     # Without pages of documentation, which would load scripts from elsewhere.
-    app = FastAPI(lifespan=lifespan, openapi_url=None)
+    app = FastAPI(openapi_url=None)
     install(app)
     guarded = APIRouter(dependencies=[Depends(bearer(token))] if token else [])
 

@@ -60,16 +60,10 @@ class Engine:
         self._waiting: deque[Job] = deque()
         self._prefilling: _Prefilling | None = None
         self._decoding: list[Decoding] = []
-        self._change, self._stopping = threading.Condition(), False
-        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._change, self._stopping, self.alive = threading.Condition(), False, False
         metrics.watch("requests_waiting", "Requests that wait for a place", lambda: self.waiting)
         metrics.watch("requests_running", "Requests that hold a cache", lambda: self.running)
         metrics.watch("cache_tokens", "Tokens whose keys and values are held", lambda: self.cache_tokens)
-
-    @property
-    def alive(self) -> bool:
-        """Whether jobs are being worked on."""
-        return self._thread.is_alive()
 
     @property
     def waiting(self) -> int:
@@ -93,16 +87,25 @@ class Engine:
         held = sum(one.job.length + one.generated for one in tuple(self._decoding))
         return held + (prefilling.job.length if prefilling else 0)
 
-    def start(self) -> None:
-        """Begin to work."""
-        self._thread.start()
+    def run(self) -> None:
+        """Work until another thread says `stop`. `alive` tells whether it does.
+
+        To be called by the thread that loaded the model: GNU's OpenMP keeps a pool for each thread that ever computed,
+        and where pools have more threads than the machine has cores it lets them sleep between any two operations.
+        """
+        self.alive = True
+        try:
+            with torch.no_grad():
+                while self._may_go_on():
+                    self.turn()
+        finally:
+            self.alive = False
 
     def stop(self) -> None:
-        """Leave the thread after the turn that runs; jobs that have not ended get no end."""
+        """Let `run` end after its turn; jobs that have not ended get no end."""
         with self._change:
             self._stopping = True
             self._change.notify()
-        self._thread.join()
 
     def submit(self, job: Job) -> None:
         """Put a job in the queue. Raises QueueFullError."""
@@ -131,14 +134,10 @@ class Engine:
         for answer in tuple(self._decoding):
             self._token(answer)
 
-    def _run(self) -> None:
-        torch.set_grad_enabled(False)  # of this thread
-        while True:
-            with self._change:
-                self._change.wait_for(lambda: self._stopping or self._waiting or self.running)
-                if self._stopping:
-                    return
-            self.turn()
+    def _may_go_on(self) -> bool:
+        with self._change:
+            self._change.wait_for(lambda: self._stopping or self._waiting or self.running)
+            return not self._stopping
 
     def _drop_cancelled(self) -> None:
         if self._prefilling is not None and self._prefilling.job.cancelled:

@@ -6,6 +6,7 @@ import ipaddress
 import re
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,15 +77,28 @@ def serve(options: Options, ready: Callable[[str, Service], None]) -> None:
             pause=options.pause,
         )
         app = build(service, engine, metrics, token=options.token, max_body=options.max_body)
-        # uvicorn drains, and then raises the signal that it got once more, which would be a failure's exit code.
-        signal.signal(signal.SIGTERM, lambda *_: None)
-        config = uvicorn.Config(
-            app, access_log=False, log_level="warning", timeout_graceful_shutdown=DRAIN_SECONDS, lifespan="on"
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app, access_log=False, log_level="warning", timeout_graceful_shutdown=DRAIN_SECONDS, lifespan="off"
+            )
         )
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, server.handle_exit)
         address = f"[{options.host}]" if ":" in options.host else options.host
         listening.listen()
         ready(f"http://{address}:{listening.getsockname()[1]}/v1", service)
-        uvicorn.Server(config).run(sockets=[listening])
+        talking = threading.Thread(target=_talk, args=(server, listening, engine), name="http")
+        talking.start()
+        engine.run()
+        talking.join()
+
+
+def _talk(server: uvicorn.Server, listening: socket.socket, engine: Engine) -> None:
+    """Serve until a signal; the engine, which has the main thread, is not needed after that."""
+    try:
+        server.run(sockets=[listening])
+    finally:
+        engine.stop()
 
 
 def name_of(source: str) -> str:

