@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ledger.findings import Finding
 from ledger.session import Session
 from provenance.measure import take
 from provenance.pins import Pin
+from runs.folders import unnamed
 from runs.history import Run
 from runs.home import RECORD, RECORDS, SAMPLES, STDERR
 from runs.record import Key, Outcome, RunRecord, SamplesFile, Timing, to_parquet
@@ -32,11 +34,14 @@ def seal(
 ) -> RunRecord:
     """Write samples.parquet and record.json, durably, then the finish entry that embeds their digests.
 
+    What workers printed, and what they said of failures, is sealed without this machine's folders.
+
     `moved`: pins that no longer held at the end; then the run has failed, and its samples are kept as evidence.
     Raises EnvironmentProblem when the disk refuses; the journal is still there, and doing this again is safe.
     """
     home = folder / RECORDS / run.id
-    ordered = [outcomes[key] for key in sorted(outcomes)]
+    _unname(home / STDERR, folder)
+    ordered = [replace(outcomes[key], error=unnamed(outcomes[key].error, folder)) for key in sorted(outcomes)]
     exploratory = run.start.exploratory
     rows = [
         row
@@ -60,7 +65,7 @@ def seal(
         timings=_timings(ordered),
         means=means(rows),
         events=list(events),
-        findings=[finding.line() for finding in moved],
+        findings=[unnamed(finding.line(), folder) for finding in moved],
         pins=[*run.pins, *builds],
         detail={key: value for key, value in run.start.detail.items() if key not in ("arms", "tasks")},
     )
@@ -80,6 +85,12 @@ def seal(
     )
     Session(folder).append(lambda _result: [finish])
     return record
+
+
+def _unname(log: Path, folder: Path) -> None:
+    if log.exists():
+        said = log.read_bytes().decode(errors="surrogateescape")
+        write_whole(log, unnamed(said, folder).encode(errors="surrogateescape"))
 
 
 def _own_files(folder: Path, run: str) -> list[Pin]:
