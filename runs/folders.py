@@ -11,7 +11,7 @@ PROGRAM = Path(__file__).resolve().parents[1]
 
 
 def unnamed(text: str, study: Path) -> str:
-    """`text` with folders by their role: the study's as `.`, else `~program`, `~venv`, `~tmp`, and `~` for the user's."""
+    """`text` with folders named by role: the study's `.`, else `~program`, `~venv`, `~tmp`, the user's own `~`."""
     roles = {
         Path.home(): "~",
         Path(tempfile.gettempdir()): "~tmp",
