@@ -88,8 +88,8 @@ def steps(
 ) -> Steps[Prefilled]:
     """The steps of a prefill of prompts [B, N], all but their last token.
 
-    A step is one layer below the split over at most `chunk` rows, or one late layer; of the exact arm `chunk` rows
-    through the whole model. Between steps other work may run.
+    A step is one layer below the split over at most `chunk` rows, a late layer's fill, or its exact rows; of the exact
+    arm `chunk` rows through the whole model. Between steps other work may run.
 
     fill: the arm: maps of one split or of several by split, Identity, NoFill, or None for exact.
     tail: T, the last tokens that run exactly, the prompt's last one among them.
@@ -228,6 +228,7 @@ def _late(
         if not isinstance(arm, NoFill):
             with record_function("fill"):
                 write_filled(sweep, arm, layer, plan, state, true, edits, again=again)
+            yield
         sweep.write(layer, exact, columns, true)
         x = sweep.through(layer, x, exact, columns, padded)
         yield

@@ -29,7 +29,7 @@ class Prepared:
 
 @torch.no_grad()
 def prefill(model: Any, arm: Maps | None, job: Job) -> Steps[Prepared]:
-    """The steps of a job's prefill. A step is one layer over at most 1,024 rows, or one layer above the split.
+    """The steps of a job's prefill: a layer over at most 1,024 rows; above the split a layer's fill, or its exact rows.
 
     An exact prompt goes the same way: all its layers lie below the split (docs/design/0176). The last token is
     left to the model's own step.
