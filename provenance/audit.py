@@ -105,8 +105,9 @@ def _source(evidence: Evidence, folder: Path, advance: Advance | None) -> Iterat
 
 def _builds(evidence: Evidence, folder: Path, advance: Advance | None) -> Iterator[Check]:
     """Each build against this machine, and what really ran against what its start had pinned."""
+    apart = {pin.digest for _, pin in _of(evidence, "source")}
     for where, pin in _of(evidence, "build"):
-        yield partial(check_build, pin, where, advance=advance)
+        yield partial(check_build, pin, where, apart=apart, advance=advance)
     for run, pinned, ran in evidence.builds:
         yield partial(compare_builds, pinned, ran, f"run {run}: {pinned.label}")
 

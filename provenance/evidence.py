@@ -63,8 +63,7 @@ def collect(entries: Iterable[tuple[int, str, Body]], book: Book) -> Evidence:
                 left_out.setdefault(why, []).append(body.run)
                 continue
             place = f"run {body.run}"
-            source = start.detail.get("source")
-            evidence.commits[place] = str(source.get("commit", "")) if isinstance(source, dict) else ""
+            evidence.commits[place] = commit_of(start)
             for pin in _pins_of(start, body, where, evidence):
                 if pin.kind == "study":
                     study[pin.name] = place, pin
@@ -78,6 +77,12 @@ def collect(entries: Iterable[tuple[int, str, Body]], book: Book) -> Evidence:
         if runs
     ]
     return evidence
+
+
+def commit_of(start: Start) -> str:
+    """The commit of our own source that a run was started from, "" where it was in no repository."""
+    source = start.detail.get("source")
+    return str(source.get("commit", "")) if isinstance(source, dict) else ""
 
 
 def _set_aside(start: Start, book: Book) -> str:

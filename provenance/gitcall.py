@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,17 +51,21 @@ def steering_variables() -> list[str]:
     return sorted(name for name in os.environ if _STEERING.fullmatch(name))
 
 
+_environment = threading.Lock()  # it is one for all threads, and an audit asks from several
+
+
 @contextmanager
 def scrubbed() -> Iterator[None]:
-    """Take every GIT_* variable out of this process's environment, and put them back."""
-    kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("GIT_")}
-    # GitPython looks for git when it is imported, and fails there unless told to be quiet.
-    os.environ["GIT_PYTHON_REFRESH"] = "quiet"
-    try:
-        yield
-    finally:
-        del os.environ["GIT_PYTHON_REFRESH"]
-        os.environ.update(kept)
+    """Take every GIT_* variable out of this process's environment, and put them back; one thread at a time."""
+    with _environment:
+        kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("GIT_")}
+        # GitPython looks for git when it is imported, and fails there unless told to be quiet.
+        os.environ["GIT_PYTHON_REFRESH"] = "quiet"
+        try:
+            yield
+        finally:
+            del os.environ["GIT_PYTHON_REFRESH"]
+            os.environ.update(kept)
 
 
 def ask(folder: Path, *arguments: str) -> Answer:

@@ -16,6 +16,8 @@ from ledger.pin import PinBoard
 from ledger.session import own_pins
 from ledger.store import Store
 from provenance.buildcheck import check_build, compare_builds
+from provenance.committed import check_source
+from provenance.evidence import commit_of
 from provenance.hashing import hash_file
 from provenance.maps import check_maps
 from provenance.measure import check
@@ -90,7 +92,7 @@ class Tracer:
 
     def _start(self, run: Run) -> Link:
         told = f"leaf {run.leaf[:_CUT]}, {run.began} (self-declared)"
-        links = (*self._claims(run), *(self._pin(pin) for pin in run.pins))
+        links = (*self._claims(run), *(self._pin(pin, run) for pin in run.pins))
         return Link("start", f"entry {self._seq(run.leaf)}", told, Edge.OK, links)
 
     def _finish(self, run: Run) -> Link:
@@ -124,22 +126,24 @@ class Tracer:
 
     # --- pins
 
-    def _pin(self, pin: Pin) -> Link:
+    def _pin(self, pin: Pin, run: Run) -> Link:
         """What a run was started with; hashed once, whichever runs share it."""
         key = f"{pin.label} {pin.source} {pin.digest}"
         if key not in self._pins:
-            edge, told = self._measured(pin)
+            edge, told = self._measured(pin, run)
             self._pins[key] = Link("pin", pin.label, f"{pin.digest[:_CUT]}: {told}", edge)
         return self._pins[key]
 
-    def _measured(self, pin: Pin) -> tuple[Edge, str]:
+    def _measured(self, pin: Pin, run: Run) -> tuple[Edge, str]:
         if not self._check_pins:
             return Edge.UNCHECKED, "not hashed by this command; next: ridgefill trace ID"
         relative = pin.source.removeprefix("path:")
         if relative != pin.source and not os.path.lexists(self._folder / relative):
             return Edge.UNCHECKED, f"{relative} is not on this machine"
         if pin.kind == "build":
-            findings = check_build(pin, pin.label)
+            findings = check_build(pin, pin.label, apart={one.digest for one in run.pins if one.kind == "source"})
+        elif pin.kind == "source":
+            findings = check_source(pin, self._folder, pin.label, commit_of(run.start))
         elif pin.kind == "maps":
             findings = check_maps(pin, self._folder, pin.label)
         else:

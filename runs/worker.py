@@ -19,10 +19,11 @@ import orjson
 from ledger.errors import Differs, Problem, UsageProblem
 from provenance.pins import Pin, build_pin, read_pin
 from runs import engines
-from runs.engines.base import Opened, Opening, answer
+from runs.engines.base import Load, Opened, Opening, Prefill, answer
 from runs.inputs import places
 from runs.load import load_study
 from runs.plan import Unit
+from runs.quiet import settle
 from runs.record import Outcome
 from runs.study import Arm
 from runs.tasks.base import Sample
@@ -87,6 +88,7 @@ class Worker:
                     cause="models of two vocabularies, or another tokenizer",
                 )
             elsewhere = self._opened[baseline.session] if baseline else None
+            quiet = settle() if isinstance(sample.request, Prefill | Load) else {}
             found = answer(self._opened[arm.session], arm, sample.request, baseline, elsewhere)
             values = task.score(sample, found)
         except Exception as wrong:  # one sample's failure must not end the run
@@ -100,7 +102,7 @@ class Worker:
             found.made or len(found.tokens),
             values,
             seconds=time.perf_counter() - began,
-            detail={**sample.detail, **found.notes, **({"text": found.text} if found.text else {})},
+            detail={**sample.detail, **quiet, **found.notes, **({"text": found.text} if found.text else {})},
         )
 
     def _make(self, unit: Unit, arm: Arm) -> Sample:

@@ -246,6 +246,9 @@ def test_the_words_of_a_build_are_held_against_what_is_installed(tmp_path: Path)
         ("b: source", 5),
     ]
     assert findings[0].found == metadata.version("click")
+    # A source with a pin of its own is looked for in the commit that ran, and told there.
+    apart = check_build(build_pin("b", {}, other), "b", apart={"0" * 64})
+    assert [finding.where for finding in apart] == ["b: click", "b: no-such-thing"]
 
 
 def test_a_binarys_name_that_leaves_the_environment_is_refused() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from ledger.errors import Differs
+from provenance.gitcall import ask
 from provenance.source import capture, capture_editable, editable_projects, require_clean, source_pin
 from provenance.tree import SOURCE_WALK, hash_tree
 
@@ -274,3 +276,13 @@ def test_a_packages_source_is_pinned_without_git_and_without_importing_it(tmp_pa
     assert pin.files is not None
     assert {"pins.py", "source.py"} <= set(pin.files)
     assert not any("__pycache__" in name for name in pin.files)
+
+
+def test_threads_that_ask_leave_the_environment_as_it_was(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is one for all threads; an audit asks from several."""
+    monkeypatch.setenv("GIT_DIR", str(repo.parent))
+    before = dict(os.environ)
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: ask(repo, "rev-parse", "HEAD"), range(40)))
+    assert dict(os.environ) == before
+    assert {answer.text for answer in answers} == {(repo / ".git" / "refs" / "heads" / "trunk").read_text().strip()}

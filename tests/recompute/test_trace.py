@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ledger.note import Note
+from provenance.manifest import tree_digest
 from recompute import trace as tracing
 from recompute.claims import prediction_specs
 from recompute.lineage import Edge, Link
@@ -241,6 +242,21 @@ def test_what_another_machine_has_could_not_be_checked_here(study: tuple[Path, H
     assert "the package not-installed is not here" in _told(link, "pin model m")
 
 
+def test_a_source_that_moved_on_is_looked_for_in_the_commit_that_ran(study: tuple[Path, History, Valued]) -> None:
+    folder, history, valued = study
+    run = history.runs[0]
+    other = {"code.py": "0" * 64}
+    change = {"digest": tree_digest(other), "files": other}
+    moved = [pin.as_entry() | (change if pin.kind == "source" else {}) for pin in run.pins]
+    detail = {**run.start.detail, "source": {"commit": "0" * 40}}
+    history.runs[0] = _start(run, pins=moved, detail=detail)
+    link = lineage(valued, history, folder)
+    sources = {f"pin {pin.label}" for pin in run.pins if pin.kind == "source"}
+    assert sources
+    assert _not_ok(link) == dict.fromkeys(sources, Edge.UNCHECKED)
+    assert all("the commit that ran is not here" in _told(link, source) for source in sources)
+
+
 # --- registered anew, retracted, shared work
 
 
@@ -268,9 +284,10 @@ def test_many_values_of_two_runs_hash_each_file_once(
     folder, history, valued = study
     hashed: list[bytes] = []
     checked: list[str] = []
-    hash_file, check = tracing.hash_file, tracing.check
+    hash_file, check, check_source = tracing.hash_file, tracing.check, tracing.check_source
     monkeypatch.setattr(tracing, "hash_file", lambda path: hashed.append(path) or hash_file(path))
     monkeypatch.setattr(tracing, "check", lambda pin, base: checked.append(pin.name) or check(pin, base))
+    monkeypatch.setattr(tracing, "check_source", lambda pin, *at: checked.append(pin.name) or check_source(pin, *at))
     second = _start(history.runs[0], run="0" * 16)  # with the same pins
     history.runs.append(second)
     tracer = Tracer(history, folder, check_pins=True)
