@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import tempfile
@@ -13,7 +14,7 @@ PROGRAM = Path(__file__).resolve().parents[1]
 def unnamed(text: str, study: Path) -> str:
     """`text` with folders named by role: the study's `.`, else `~program`, `~venv`, `~tmp`, the user's own `~`."""
     roles = {
-        Path.home(): "~",
+        Path(os.path.expanduser("~")): "~",  # noqa: PTH111 - a user without a home is no reason to fail
         Path(tempfile.gettempdir()): "~tmp",
         Path(sys.prefix): "~venv",
         PROGRAM: "~program",

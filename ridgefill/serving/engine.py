@@ -60,7 +60,7 @@ class Engine:
         self._waiting: deque[Job] = deque()
         self._prefilling: _Prefilling | None = None
         self._decoding: list[Decoding] = []
-        self._change, self._stopping, self.alive = threading.Condition(), False, False
+        self._change, self._stopping, self.alive = threading.Condition(), False, True
         metrics.watch("requests_waiting", "Requests that wait for a place", lambda: self.waiting)
         metrics.watch("requests_running", "Requests that hold a cache", lambda: self.running)
         metrics.watch("cache_tokens", "Tokens whose keys and values are held", lambda: self.cache_tokens)
@@ -88,12 +88,11 @@ class Engine:
         return held + (prefilling.job.length if prefilling else 0)
 
     def run(self) -> None:
-        """Work until another thread says `stop`. `alive` tells whether it does.
+        """Work until another thread says `stop`; after that, or a failure, it is not `alive` any more.
 
         To be called by the thread that loaded the model: GNU's OpenMP keeps a pool for each thread that ever computed,
         and where pools have more threads than the machine has cores it lets them sleep between any two operations.
         """
-        self.alive = True
         try:
             with torch.no_grad():
                 while self._may_go_on():
