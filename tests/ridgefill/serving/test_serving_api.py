@@ -159,8 +159,8 @@ def test_metrics_count_what_was_done(server: Any) -> None:
     assert grew["ridgefill_time_to_first_token_seconds_count"] == 2
     assert grew["ridgefill_inter_token_seconds_count"] == 4
     assert grew['ridgefill_requests_total{outcome="length"}'] == 2
-    # 6 layers, or 3 and 3 late ones; each prefill ends with a step that finds nothing left
-    assert grew["ridgefill_prefill_step_seconds_count"] == 2 * (6 + 1)
+    # 6 layers; or 3, and 3 late ones' fills and exact rows; each prefill ends with a step that finds nothing left
+    assert grew["ridgefill_prefill_step_seconds_count"] == (6 + 1) + (3 + 2 * 3 + 1)
     assert after["ridgefill_requests_waiting"] == after["ridgefill_requests_running"] == 0
     assert after["ridgefill_cache_tokens"] == 0
 
