@@ -5,18 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from runs import quiet
 
-IDLE = "cpu  10 0 5 {idle} 7 0 0 0 0 0\ncpu0 5 0 3 50 3 0 0 0 0 0\ncpu1 5 0 2 50 4 0 0 0 0 0\nintr 1 2 3\n"
-BUSY = "cpu  {user} 0 5 100 7 0 0 0 0 0\ncpu0 5 0 3 50 3 0 0 0 0 0\ncpu1 5 0 2 50 4 0 0 0 0 0\nintr 1 2 3\n"
+STAT = "cpu  {user} 0 5 {idle} 7 0 0 0 0 0\ncpu0 5 0 3 50 3 0 0 0 0 0\ncpu1 5 0 2 50 4 0 0 0 0 0\nintr 1 2 3\n"
+IDLE = [STAT.format(user=10, idle=100), STAT.format(user=10, idle=150)]
+BUSY = [STAT.format(user=10, idle=100), STAT.format(user=35, idle=125)]  # one of two processors
 
 
 @pytest.fixture
-def readings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+def readings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What /proc/stat holds at each reading; the last is repeated."""
     told: list[str] = []
 
@@ -33,22 +33,19 @@ def readings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 
 def test_a_quiet_machine_is_not_told_of(readings: list[str]) -> None:
-    readings += [IDLE.format(idle=100), IDLE.format(idle=150)]
+    readings += IDLE
     assert quiet.settle() == {}
 
 
 def test_one_that_becomes_quiet_was_waited_for(readings: list[str]) -> None:
-    for user in (10, 60, 110):
-        readings += [BUSY.format(user=user), BUSY.format(user=user + 50)]
-    readings += [IDLE.format(idle=100), IDLE.format(idle=150)]
+    readings += BUSY * 3 + IDLE
     assert quiet.settle().keys() == {"waited_s"}
     assert len(readings) == 1
 
 
 def test_one_that_stays_busy_is_told_by_how_much(readings: list[str]) -> None:
     """Of 50 ticks of two processors 25 are work: one processor."""
-    text = "cpu  {user} 0 0 {idle} 0 0 0\ncpu0 0 0 0 0\ncpu1 0 0 0 0\n"
-    readings += [text.format(user=0, idle=0), text.format(user=25, idle=25)]
+    readings += BUSY
     assert quiet.settle(-1)["busy_cores"] == "1.00"
 
 
