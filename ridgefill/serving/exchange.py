@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import orjson
@@ -86,7 +87,8 @@ class Handle:
             self._engine.cancel(self._job)
 
     def _send(self, piece: Piece) -> None:
-        self._loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
+        with suppress(RuntimeError):  # the loop is closed: a second Ctrl-C cut the server off, and nobody reads on
+            self._loop.call_soon_threadsafe(self._pieces.put_nowait, piece)
 
 
 async def reply(request: Request, handle: Handle, answer: Answer, *, stream: bool) -> Response:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -175,6 +176,18 @@ def test_a_signal_ends_the_server_after_what_it_has_taken(start: Any, number: si
         for stream in streams
     ]
     assert said == [whole[0]["choices"][0]["text"]] * 2
+
+
+def test_a_second_ctrl_c_cuts_the_server_off(start: Any) -> None:
+    """While the engine is about to send a token to somebody who cannot be reached any more."""
+    with start() as server, raw(server, ENDLESS | {"max_tokens": 500}):
+        until(lambda: held(server) == 1, "it never came")
+        server.process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.process.wait(0.3)
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(60) == 0
+        assert "fault in ridgefill" not in server.process.stderr.read()
 
 
 @pytest.fixture
